@@ -1,0 +1,1 @@
+"""The `derby` command: contestant commands over HTTP, organizer commands, the local platform."""

@@ -1,0 +1,1 @@
+"""What things are: problems, submissions, verdicts, scores, rules, devices, settings. No torch, no SQLAlchemy."""

@@ -1,0 +1,41 @@
+"""The device classes a board can be held on."""
+
+from dataclasses import dataclass
+
+from kernelderby.core.errors import NotFound
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceClass:
+    """A kind of runner. Two runners of one class rank on one board."""
+
+    name: str                  # as in every command and on every board
+    title: str
+    arch: str | None           # the CUDA target that runs there; None: no GPU
+    shared_bytes: int | None   # shared memory one block may use at most (CUDA programming guide, compute capabilities)
+
+    @property
+    def kind(self) -> str:
+        """`cpu` or `gpu`: the key of a problem's cases."""
+        return "gpu" if self.arch else "cpu"
+
+
+CPU = DeviceClass(name="cpu", title="CPU (Triton interpreter)", arch=None, shared_bytes=None)
+DEVICES: dict[str, DeviceClass] = {
+    d.name: d
+    for d in (
+        CPU,
+        DeviceClass(name="h100", title="NVIDIA H100", arch="sm_90a", shared_bytes=227 * 1024),
+        DeviceClass(name="h200", title="NVIDIA H200", arch="sm_90a", shared_bytes=227 * 1024),
+        DeviceClass(name="b200", title="NVIDIA B200", arch="sm_100a", shared_bytes=227 * 1024),
+    )
+}
+COMPILE_TARGETS = ("sm_90a", "sm_100a")   # what a Triton entry is compiled for on the CPU class
+
+
+def device(name: str) -> DeviceClass:
+    """The class by that name, in any case. Raises NotFound."""
+    found = DEVICES.get(name.strip().lower())
+    if found is None:
+        raise NotFound(f"There is no device class {name[:40]!r}. Known: {', '.join(DEVICES)}.")
+    return found

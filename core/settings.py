@@ -1,0 +1,66 @@
+"""The one place that reads the environment. Every setting is `DERBY_` + the field's name; every secret also `…_FILE`."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from kernelderby.core.errors import SetupError
+
+ROOT = Path(__file__).resolve().parent.parent   # the checkout, or site-packages/kernelderby
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings, with defaults that suit one machine."""
+
+    data: Path = Path(".derby")                 # the data folder: database, sources, problem archives, the local token
+    database_url: str = ""                      # empty: SQLite in the data folder
+    broker_url: str = ""                        # empty: no doorbell; idle workers look every 5 s
+    public_url: str = "http://127.0.0.1:8000"
+    problems: Path = ROOT / "problems"          # what `derby up` adds at start
+    url: str = ""                               # the server a contestant's commands talk to; empty: public_url
+    token: str = ""                             # the contestant's token; empty: the local one on loopback
+    secret: str = ""                            # signs seeds and login codes; empty: made once, kept in the data folder
+    sandbox: str = "bubblewrap"
+    warm_boxes: int = 2                         # how many boxes a worker keeps ready
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Settings from the environment. Raises SetupError for a value that cannot be read."""
+        environ = os.environ if environ is None else environ
+        given: dict[str, Any] = {}
+        for field in fields(cls):
+            value = _lookup(environ, f"DERBY_{field.name.upper()}")
+            if value is not None:
+                given[field.name] = _parse(field.name, value, type(field.default))
+        return cls(**given)
+
+    @property
+    def database(self) -> str:
+        """The SQLAlchemy address of the database."""
+        return self.database_url or f"sqlite:///{self.data.absolute() / 'derby.sqlite'}"
+
+    @property
+    def server(self) -> str:
+        """The address a contestant's commands talk to, without a trailing slash."""
+        return (self.url or self.public_url).rstrip("/")
+
+
+def _lookup(environ: Mapping[str, str], name: str) -> str | None:
+    if path := environ.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text().strip()
+        except OSError as error:
+            raise SetupError(f"{name}_FILE cannot be read: {error.strerror}.") from None
+    return environ.get(name)
+
+
+def _parse(name: str, value: str, kind: type[Any]) -> Any:
+    if issubclass(kind, Path):
+        return Path(value)
+    try:
+        return kind(value)
+    except ValueError:
+        raise SetupError(f"DERBY_{name.upper()} must be {'a whole number' if kind is int else kind.__name__}; it is {value!r}.") from None

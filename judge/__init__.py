@@ -1,0 +1,1 @@
+"""From a submitted file to a verdict: intake, queue, worker, the judging story."""

@@ -1,0 +1,127 @@
+"""The wire between two processes: JSON lines over a Unix stream socket, with descriptors beside a line where needed.
+
+Used on both sides of the trust line, so the reader trusts nothing: lines have a size limit, numbers are finite, and whatever
+cannot be read is a `Breach`, which the caller turns into an outcome.
+"""
+
+import json
+import math
+import os
+import select
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LIMIT_BYTES = 64 * 1024
+
+
+class Breach(Exception):
+    """The peer said something the wire does not allow."""
+
+
+class Closed(Exception):
+    """The peer is gone."""
+
+
+class Late(Exception):
+    """The peer did not answer by the deadline."""
+
+
+class Channel:
+    """One end of the wire. Not thread-safe; owns its socket."""
+
+    def __init__(self, sock: socket.socket, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._sock = sock
+        self._limit = limit_bytes
+        self._buffer = bytearray()
+        self._fds: list[int] = []
+        sock.setblocking(False)
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for polling."""
+        return self._sock.fileno()
+
+    def send(self, message: Mapping[str, Any], fds: Sequence[int] = (), timeout_s: float = 30.0) -> None:
+        """One line, with `fds` beside its first byte. Raises Closed; Late when the peer does not read."""
+        data = json.dumps(message, allow_nan=False).encode() + b"\n"
+        deadline = time.monotonic() + timeout_s
+        pending = list(fds)
+        while data:
+            if not _ready(self._sock, select.POLLOUT, deadline):
+                raise Late
+            try:
+                sent = socket.send_fds(self._sock, [data], pending) if pending else self._sock.send(data)
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise Closed from None
+            data, pending = data[sent:], []
+
+    def receive(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
+        """The next line and the descriptors that came with it (the caller closes them). Raises Breach, Closed, Late."""
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > self._limit:
+                raise Breach("a line on the wire was too long")
+            if not _ready(self._sock, select.POLLIN, deadline):
+                raise Late
+            self._read()
+        line, _, rest = self._buffer.partition(b"\n")
+        if len(line) > self._limit:
+            raise Breach("a line on the wire was too long")
+        self._buffer = bytearray(rest)
+        fds, self._fds = self._fds, []
+        return parse(bytes(line)), fds
+
+    def pending(self) -> bool:
+        """Whether something was received and not asked for, or the peer is gone: both end a quiet wait."""
+        return bool(self._buffer) or bool(_ready(self._sock, select.POLLIN, 0.0))
+
+    def close(self) -> None:
+        """Close the socket and any descriptors nobody took."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = []
+        self._sock.close()
+
+    def _read(self) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._sock, self._limit + 1, 8)
+        except BlockingIOError:
+            return
+        except OSError:
+            raise Closed from None
+        self._fds += fds
+        if not data:
+            raise Closed
+        self._buffer += data
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """The object on one line. Raises Breach for anything but a flat-enough object of finite numbers and text."""
+    try:
+        message = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Breach("a line on the wire was not JSON") from error
+    if not isinstance(message, dict):
+        raise Breach("a line on the wire was not an object")
+    return message
+
+
+def number(message: Mapping[str, Any], key: str, low: float, high: float) -> float:
+    """A finite number of `message` in [low, high]. Raises Breach."""
+    value = message.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not low <= value <= high:
+        raise Breach(f"{key} was not a number from {low} to {high}")
+    return float(value)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _ready(sock: socket.socket, event: int, deadline: float) -> bool:
+    poll = select.poll()
+    poll.register(sock, event)
+    return bool(poll.poll(max(0.0, (deadline - time.monotonic()) * 1000)))

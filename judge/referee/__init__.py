@@ -1,0 +1,1 @@
+"""The trusted process that decides: inputs, oracle, comparison, clock, gates. Imports torch."""

@@ -1,0 +1,1 @@
+"""Sandboxes that hold a box: bubblewrap, limits, freezing, the warm pool."""

@@ -1,0 +1,1 @@
+"""The web leaderboard: pages and the JSON API."""

@@ -1,0 +1,1 @@
+"""The database: SQLAlchemy models, migrations, and queries by noun."""

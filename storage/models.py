@@ -1,0 +1,196 @@
+"""The tables. Times are aware UTC; JSON columns hold what `core` types dump."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, DateTime, ForeignKey, Index, Integer, String, TypeDecorator, UniqueConstraint
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+BigId = BigInteger().with_variant(Integer, "sqlite")   # SQLite counts rows by INTEGER PRIMARY KEY alone
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware UTC time; SQLite keeps none of the zone, so it is put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+    type_annotation_map = {datetime: UtcTime, dict[str, Any]: JSON, list[str]: JSON}
+
+
+class Person(Base):
+    """Someone, or an agent with its owner, who may submit."""
+
+    __tablename__ = "people"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(80), unique=True)
+    role: Mapped[str] = mapped_column(String(16), default="contestant")   # contestant, organizer, admin
+    created_at: Mapped[datetime]
+
+
+class Token(Base):
+    """A bearer token: shown once, kept as a hash."""
+
+    __tablename__ = "tokens"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    person: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
+    name: Mapped[str] = mapped_column(String(80))
+    hash: Mapped[str] = mapped_column(String(64), unique=True)            # SHA-256 in hex
+    scopes: Mapped[list[str]]                                             # submit, read, organize
+    created_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+
+
+class WebSession(Base):
+    """A browser's login, or a login code not used yet."""
+
+    __tablename__ = "sessions"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    person: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
+    kind: Mapped[str] = mapped_column(String(8))                          # code, cookie
+    hash: Mapped[str] = mapped_column(String(64), unique=True)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None]
+
+
+class ProblemRow(Base):
+    """A problem's name and its current version."""
+
+    __tablename__ = "problems"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    title: Mapped[str] = mapped_column(String(200))
+    family: Mapped[str] = mapped_column(String(64))
+    current: Mapped[int | None] = mapped_column(BigId)                     # problem_versions.id
+    position: Mapped[int] = mapped_column(Integer, default=0)
+
+
+class ProblemVersion(Base):
+    """One version of a problem: never changed, its gate set may be."""
+
+    __tablename__ = "problem_versions"
+    __table_args__ = (UniqueConstraint("problem", "hash", "gate_set"),)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    problem: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
+    hash: Mapped[str] = mapped_column(String(16), index=True)
+    gate_set: Mapped[str] = mapped_column(String(16))
+    archive: Mapped[str] = mapped_column(String(64))                       # artifact key
+    devices: Mapped[list[str]]                                             # classes it has cases for
+    created_at: Mapped[datetime]
+    closes_at: Mapped[datetime | None]                                     # of the practice board
+    open: Mapped[bool] = mapped_column(default=True)
+
+
+class Submission(Base):
+    """One file for one problem version on one device class in one mode."""
+
+    __tablename__ = "submissions"
+    __table_args__ = (
+        Index("ix_submissions_queue", "state", "device", "person", "id"),
+        Index("ix_submissions_board", "version", "device", "mode"),
+        UniqueConstraint("person", "idempotency_key"),
+    )
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    person: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
+    team: Mapped[int | None] = mapped_column(BigId)
+    contest: Mapped[int | None] = mapped_column(BigId)
+    version: Mapped[int] = mapped_column(ForeignKey("problem_versions.id"))
+    device: Mapped[str] = mapped_column(String(16))
+    mode: Mapped[str] = mapped_column(String(16))
+    state: Mapped[str] = mapped_column(String(16))
+    file_name: Mapped[str] = mapped_column(String(120))
+    source_sha: Mapped[str] = mapped_column(String(64))
+    licence: Mapped[str] = mapped_column(String(80))
+    ai_use: Mapped[str] = mapped_column(String(300))
+    door: Mapped[str] = mapped_column(String(8))
+    idempotency_key: Mapped[str | None] = mapped_column(String(200))
+    request_hash: Mapped[str | None] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+    claimed_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    lease_until: Mapped[datetime | None]
+    attempt: Mapped[int] = mapped_column(Integer, default=0)               # 0: never claimed; the fencing number
+    box_losses: Mapped[int] = mapped_column(Integer, default=0)            # attempts lost while the contestant's box lived
+    cancel_requested: Mapped[bool] = mapped_column(default=False)
+    last_seq: Mapped[int] = mapped_column(Integer, default=0)              # of its events
+    outcome: Mapped[str | None] = mapped_column(String(20))                # of its last finished attempt
+    score_us: Mapped[float | None]
+
+
+class Attempt(Base):
+    """One try at judging a submission."""
+
+    __tablename__ = "attempts"
+    submission: Mapped[int] = mapped_column(ForeignKey("submissions.id"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    runner: Mapped[str] = mapped_column(String(80))
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+    outcome: Mapped[str | None] = mapped_column(String(20))                # None: lost
+    gate: Mapped[str | None] = mapped_column(String(20))
+    verdict: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+
+
+class EventRow(Base):
+    """A step of a submission's life. `seq` counts within the submission."""
+
+    __tablename__ = "events"
+    submission: Mapped[int] = mapped_column(ForeignKey("submissions.id"), primary_key=True)
+    seq: Mapped[int] = mapped_column(Integer, primary_key=True)
+    at: Mapped[datetime]
+    kind: Mapped[str] = mapped_column(String(16))                          # state build check time log verdict
+    data: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class Turn(Base):
+    """When a person was last served on a device class: the fair share."""
+
+    __tablename__ = "turns"
+    __table_args__ = (Index("ix_turns_next", "device", "served_at", "person"),)
+    person: Mapped[int] = mapped_column(ForeignKey("people.id"), primary_key=True)
+    device: Mapped[str] = mapped_column(String(16), primary_key=True)
+    served_at: Mapped[datetime]
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    queued: Mapped[int] = mapped_column(Integer, default=0)
+
+
+class Board(Base):
+    """A ranking: one problem version on one device class, in a contest or (null) in practice."""
+
+    __tablename__ = "boards"
+    __table_args__ = (UniqueConstraint("contest", "version", "device"),)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    contest: Mapped[int | None] = mapped_column(BigId)
+    version: Mapped[int] = mapped_column(ForeignKey("problem_versions.id"))
+    device: Mapped[str] = mapped_column(String(16))
+    leader: Mapped[int | None] = mapped_column(BigId)                      # submissions.id
+
+
+class Runner(Base):
+    """A worker that was seen."""
+
+    __tablename__ = "runners"
+    name: Mapped[str] = mapped_column(String(80), primary_key=True)
+    device: Mapped[str] = mapped_column(String(16))
+    seen_at: Mapped[datetime]
+    environment: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class Audit(Base):
+    """Who did what: log-ins, tokens, problems added, cancels, rejudges."""
+
+    __tablename__ = "audit"
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    at: Mapped[datetime]
+    person: Mapped[int | None] = mapped_column(BigId)
+    action: Mapped[str] = mapped_column(String(40))
+    detail: Mapped[dict[str, Any]] = mapped_column(JSON)
