@@ -1,0 +1,84 @@
+"""Boxes started ahead: each has imported its libraries, holds nobody's code, serves one submission and is ended."""
+
+import logging
+import select
+import time
+from contextlib import ExitStack
+from typing import Protocol
+
+from kernelderby.core.errors import SandboxUnavailable
+from kernelderby.judge.box.wire import Breach, Channel, Closed, Late
+from kernelderby.judge.sandbox.base import Box
+from kernelderby.judge.sandbox.process import last_words
+
+log = logging.getLogger(__name__)
+
+_READY_WITHIN_S = 120.0      # importing torch from a cold disk
+
+
+class Starts(Protocol):
+    """What the pool needs of a sandbox."""
+
+    def start(self, device: str) -> Box: ...
+
+
+class Pool:
+    """Warm boxes for one device. For one thread, which must outlive the pool: a box dies with the thread that started it.
+
+    Whoever takes a box ends it.
+    """
+
+    def __init__(self, sandbox: Starts, device: str, size: int) -> None:
+        self._sandbox = sandbox
+        self._device = device
+        self._size = size
+        self._waiting: list[Box] = []      # oldest first
+
+    def take(self) -> Box:
+        """A box that is ready, at once when one is warm. Raises SandboxUnavailable with what the box said when it failed."""
+        if not self._waiting:
+            self._waiting.append(self._sandbox.start(self._device))
+        box = self._first_to_answer()
+        self._waiting.remove(box)
+        try:
+            _hear_ready(box)
+        except (Breach, Closed, Late):
+            said = last_words(box)
+            death = box.end()
+            log.error("a box ended before it was ready", extra={"death": death, "said": said})
+            raise SandboxUnavailable(f"A box ended before it was ready. It said: {said}") from None
+        return box
+
+    def refill(self) -> None:
+        """Start what is missing, without waiting. Call it when nothing is timed."""
+        while len(self._waiting) < self._size:
+            self._waiting.append(self._sandbox.start(self._device))
+
+    def settle(self) -> None:
+        """Wait until every box here has started or failed, so that none of them takes processor time from a clock."""
+        deadline = time.monotonic() + _READY_WITHIN_S
+        for box in self._waiting:
+            select.select([box.wire], [], [], max(0.0, deadline - time.monotonic()))
+
+    def close(self) -> None:
+        """End every box that nobody took."""
+        with ExitStack() as stack:
+            for box in self._waiting:
+                stack.callback(box.end)
+            self._waiting = []
+
+    def _first_to_answer(self) -> Box:
+        """Waits until a box has said something or has ended; the oldest of those, or the oldest of all when the time is over."""
+        poll = select.poll()
+        for box in self._waiting:
+            poll.register(box.wire, select.POLLIN)
+        answered = {fd for fd, _ in poll.poll(_READY_WITHIN_S * 1000)}
+        return next((box for box in self._waiting if box.wire.fileno() in answered), self._waiting[0])
+
+
+def _hear_ready(box: Box) -> None:
+    """Take the first message off the wire, so that the next reader finds it empty. Raises Breach, Closed, Late."""
+    channel = Channel(box.wire)
+    message, fds = channel.receive(timeout_s=1.0)
+    if message.get("op") != "ready" or fds or channel.pending():
+        raise Breach
