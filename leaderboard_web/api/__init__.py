@@ -1,0 +1,1 @@
+"""The JSON API, a router for each noun."""

@@ -1,0 +1,48 @@
+"""/problems: what there is to solve."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from kernelderby.core.errors import NotFound
+from kernelderby.leaderboard_web.api.wire import ProblemLine, ProblemList, ProblemName, ProblemOut
+from kernelderby.leaderboard_web.door import Door, TheDoor
+from kernelderby.leaderboard_web.folders import read_folder
+from kernelderby.leaderboard_web.problem_json import responses
+from kernelderby.storage import problems
+from kernelderby.storage.problems import ProblemInfo
+
+router = APIRouter(tags=["problems"])
+
+
+@router.get("/problems")
+def listing(door: TheDoor) -> ProblemList:
+    """All problems with their current version."""
+    with door.database.read() as session:
+        found = problems.listing(session)
+    return ProblemList(problems=[_line(door, info) for info in found])
+
+
+@router.get("/problems/{name}", responses=responses(404))
+def show(door: TheDoor, name: ProblemName) -> ProblemOut:
+    """A problem: statement, starters, inputs, outputs and public cases."""
+    with door.database.read() as session:
+        info = problems.get(session, name)
+    folder = read_folder(door.artifacts, info)
+    return ProblemOut(**_line(door, info).model_dump(), statement=folder.statement, starters=folder.starters, spec=folder.spec)
+
+
+@router.get("/problems/{name}/starters/{file}", response_class=Response,
+            responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **responses(404)})
+def starter(door: TheDoor, name: ProblemName, file: str) -> Response:
+    """A starter file to save and edit."""
+    starters = show(door, name).starters
+    if file not in starters:
+        raise NotFound(f"{name} has no such starter. There are: {', '.join(starters) or 'none'}.")
+    return Response(starters[file], media_type="text/plain; charset=utf-8",
+                    headers={"Content-Disposition": f'attachment; filename="{file}"'})
+
+
+def _line(door: Door, info: ProblemInfo) -> ProblemLine:
+    return ProblemLine(name=info.name, title=info.title, family=info.family, version=info.version, gate_set=info.gate_set,
+                       devices=list(info.devices), open=info.open, closes_at=info.closes_at,
+                       url=f"{door.settings.public_url.rstrip('/')}/problems/{info.name}")

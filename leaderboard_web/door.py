@@ -1,0 +1,95 @@
+"""What the routes share, and who is asking."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+
+from kernelderby.core.errors import NotAllowed, NotLoggedIn
+from kernelderby.core.settings import Settings
+from kernelderby.leaderboard_web.rendering import Pages
+from kernelderby.leaderboard_web.ticker import Ticker
+from kernelderby.storage import people
+from kernelderby.storage.artifacts import ArtifactStore
+from kernelderby.storage.database import Database
+from kernelderby.storage.people import PersonInfo
+
+COOKIE = "derby_session"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """Made once by `create_app`; every route gets it as its first argument."""
+
+    settings: Settings
+    database: Database
+    artifacts: ArtifactStore
+    ring: Callable[[str], None]     # tells the workers of a device class that there is work
+    ticker: Ticker
+    pages: Pages
+
+
+def door_of(request: Request) -> Door:
+    """The door of the app that serves this request."""
+    return cast(Door, request.app.state.door)
+
+
+TheDoor = Annotated[Door, Depends(door_of)]
+
+
+async def viewer_of(request: Request, door: TheDoor) -> PersonInfo | None:
+    """Who asks: by bearer token, else by session cookie, else None. Raises NotLoggedIn for a token that is not known."""
+    person = await run_in_threadpool(_look_up, door, request.headers.get("authorization"), request.cookies.get(COOKIE))
+    request.state.person = person
+    return person
+
+
+async def person_of(person: Annotated[PersonInfo | None, Depends(viewer_of)]) -> PersonInfo:
+    """Who asks. Raises NotLoggedIn."""
+    if person is None:
+        raise NotLoggedIn
+    return person
+
+
+async def submitter_of(person: Annotated[PersonInfo, Depends(person_of)]) -> PersonInfo:
+    """Who asks, with a login or token that may send and cancel. Raises NotLoggedIn, NotAllowed."""
+    if "submit" not in person.scopes:
+        raise NotAllowed("This token may only read. Use one with the scope `submit`; `derby token` makes it.")
+    return person
+
+
+Viewer = Annotated[PersonInfo | None, Depends(viewer_of)]
+LoggedIn = Annotated[PersonInfo, Depends(person_of)]
+Submitter = Annotated[PersonInfo, Depends(submitter_of)]
+
+
+def may_see_source(person: PersonInfo | None, owner_id: int) -> bool:
+    """Whether source and log are this reader's to see: the owner's and the organizers' only."""
+    return person is not None and (person.id == owner_id or person.is_organizer)
+
+
+def require_source(person: PersonInfo | None, owner_id: int) -> None:
+    """Raises NotLoggedIn or NotAllowed unless `may_see_source`."""
+    if may_see_source(person, owner_id):
+        return
+    if person is None:
+        raise NotLoggedIn
+    raise NotAllowed("Source and log belong to whoever sent them. Only that person and the organizers may read them.")
+
+
+def _look_up(door: Door, authorization: str | None, cookie: str | None) -> PersonInfo | None:
+    if authorization is not None:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise NotLoggedIn("The Authorization header must read `Bearer` and a token. `derby token` makes one.")
+        with door.database.read() as session:
+            person = people.by_token(session, token.strip())
+        if person is None:
+            raise NotLoggedIn("This token is not known, or it was revoked. Ask an organizer for a new one, or run `derby login`.")
+        return person
+    if cookie is None:
+        return None
+    with door.database.read() as session:
+        return people.by_cookie(session, cookie)
