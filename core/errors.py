@@ -102,6 +102,10 @@ class SandboxUnavailable(DerbyError):
 class RefereeLost(DerbyError):
     """The referee process ended in the middle of a run."""
 
+    def __init__(self, message: str | None = None, *, box_alive: bool = False) -> None:
+        super().__init__(message)
+        self.box_alive = box_alive      # whether a contestant's box was lent at that time: it may have had a hand in it
+
 
 class SetupError(DerbyError):
     """The platform cannot start here."""

@@ -1,5 +1,6 @@
 """A problem as its `problem.yml` states it: YAML is data, checked here, and read-only afterwards."""
 
+import keyword
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -105,6 +106,11 @@ class CaseSpec(_Data):
     dtype: str = "bfloat16"                   # replaces every bfloat16 of the problem
     model: str | None = None                  # whose shapes these are
 
+    @field_validator("dtype")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return known_dtype(value)
+
 
 class Draw(_Data):
     """How a hidden axis is drawn: `range` [low, high) or one of `choice`."""
@@ -156,11 +162,11 @@ class ProblemFile(_Data):
     title: str
     family: str
     axes: dict[str, Axis] = Field(default_factory=dict)
-    inputs: dict[str, InputSpec]
-    outputs: dict[str, OutputSpec]
+    inputs: Annotated[dict[str, InputSpec], Field(min_length=1)]
+    outputs: Annotated[dict[str, OutputSpec], Field(min_length=1)]
     mutable: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
-    cases: dict[str, tuple[CaseSpec, ...]]
+    cases: Annotated[dict[str, tuple[CaseSpec, ...]], Field(min_length=1)]
     hidden: dict[str, tuple[HiddenSpec, ...]] = Field(default_factory=dict)
     work: Work = Work()
     limits: Limits = Limits()
@@ -171,11 +177,18 @@ class ProblemFile(_Data):
     min_effect: float = 0.005
     licence: str
 
-    @field_validator("name")
+    @field_validator("name", "family")
     @classmethod
     def _plain_name(cls, value: str) -> str:
         if not _NAME.fullmatch(value):
             raise ValueError("a name is lower-case letters, digits and _, starting with a letter")
+        return value
+
+    @field_validator("baseline")
+    @classmethod
+    def _stays_here(cls, value: str) -> str:
+        if value.startswith("/") or ".." in value.split("/"):
+            raise ValueError("the baseline's path is relative to the problem's folder or to the root, without ..")
         return value
 
     @model_validator(mode="after")
@@ -187,9 +200,34 @@ class ProblemFile(_Data):
                 raise ValueError(f"{name} uses the axis {missing[0]!r}, which `axes` does not name")
         if both := set(self.inputs) & set(self.outputs):
             raise ValueError(f"{min(both)!r} is both an input and an output")
+        if unfit := [n for n in shapes if not n.isidentifier() or keyword.iskeyword(n) or n.startswith("_")]:
+            raise ValueError(f"{unfit[0]!r} cannot be a field of `data`; use a plain Python name")
         for name in (*self.mutable, *self.plan):
             if name not in self.inputs:
                 raise ValueError(f"mutable and plan name inputs; {name!r} is none")
+        return self
+
+    @model_validator(mode="after")
+    def _cases_set_the_axes(self) -> "ProblemFile":
+        var = {name for name, axis in self.axes.items() if axis.var}
+        for device, specs in self.cases.items():
+            for spec in specs:
+                if odd := var ^ set(spec.axes):
+                    raise ValueError(f"the case {spec.name!r} of {device} must set exactly the var axes; look at {min(odd)!r}")
+            if len({spec.name for spec in specs}) < len(specs):
+                raise ValueError(f"two cases of {device} have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _hidden_cases_have_a_base(self) -> "ProblemFile":
+        var = {name for name, axis in self.axes.items() if axis.var}
+        for device, families in self.hidden.items():
+            bases = {spec.name for spec in self.cases.get(device) or self.cases.get("cpu" if device == "cpu" else "gpu", ())}
+            for family in families:
+                if family.from_ not in bases:
+                    raise ValueError(f"hidden cases of {device} come from {family.from_!r}, which is no case there")
+                if odd := set(family.draw) - var:
+                    raise ValueError(f"hidden cases of {device} draw {min(odd)!r}, which is no var axis")
         return self
 
 

@@ -15,6 +15,7 @@ from kernelderby.core.errors import NotFound, ProblemBroken
 from kernelderby.core.problem import ProblemFile
 
 _GATE_KEYS = ("hidden", "serves", "libraries", "min_effect")   # with every output's budget: they form the gate set, not the version
+_NOT_JUDGED_BY = ("submissions/", "statement.md", "starter", "problem.yml")      # problem.yml counts by its keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Problem:
     @property
     def root(self) -> Path:
         """The folder above `problems/`."""
-        return self.folder.parents[2]
+        return self.folder.parents[min(2, len(self.folder.parents) - 1)]
 
     @property
     def baseline(self) -> Path:
@@ -108,8 +109,13 @@ def archive(problem: Problem) -> bytes:
 
 def unpack(data: bytes, into: Path) -> Problem:
     """The problem of an archive, unpacked under the empty folder `into`."""
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        tar.extractall(into, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:   # file by file: extraction filters came with Python 3.11.4, Debian 12 has 3.11.2
+        for member in tar:
+            path, content = into / member.name, tar.extractfile(member)
+            if content is None or not path.resolve().is_relative_to(into.resolve()):
+                raise ProblemBroken(f"The archive of a problem holds {member.name[:80]!r}, which is no file of it.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.read())
     return load_problem(problem_folders(into / "problems")[0])
 
 
@@ -127,8 +133,9 @@ def _parts(problem: Problem) -> Iterator[tuple[str, Path]]:
 
 def _version(problem: Problem) -> str:
     digest = hashlib.sha256(json.dumps(_without_gates(problem.spec), sort_keys=True).encode())
+    own = f"problems/{problem.spec.family}/{problem.name}/"
     for name, path in _parts(problem):
-        if path.name in ("reference.py", "oracle.py", problem.baseline.name) and "submissions" not in path.parts:
+        if not name.removeprefix(own).startswith(_NOT_JUDGED_BY):
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
@@ -137,7 +144,8 @@ def _without_gates(spec: ProblemFile) -> dict[str, object]:
     data = spec.model_dump(mode="json", by_alias=True, exclude=set(_GATE_KEYS))
     for output in data["outputs"].values():
         output.pop("budget")
-    return data
+    order = {key: list(data[key].items()) for key in ("inputs", "outputs")}       # their order is the order in `data`
+    return data | order
 
 
 def _gate_set(spec: ProblemFile) -> str:
@@ -148,4 +156,4 @@ def _gate_set(spec: ProblemFile) -> str:
 
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
-    return f"{'.'.join(str(p) for p in first['loc']) or 'the file'}: {first['msg']}"
+    return f"{'.'.join(str(p) for p in first['loc']) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"

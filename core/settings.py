@@ -37,6 +37,16 @@ class Settings:
                 given[field.name] = _parse(field.name, value, type(field.default))
         return cls(**given)
 
+    def child_environment(self) -> dict[str, str]:
+        """The environment of a process that shall run with these settings."""
+        environ = dict(os.environ)
+        for field in fields(self):
+            name, value = f"DERBY_{field.name.upper()}", getattr(self, field.name)
+            if value != field.default:
+                environ.pop(f"{name}_FILE", None)
+                environ[name] = str(value)
+        return environ
+
     @property
     def database(self) -> str:
         """The SQLAlchemy address of the database."""

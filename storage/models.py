@@ -3,11 +3,35 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, ForeignKey, Index, Integer, String, TypeDecorator, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    TypeDecorator,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 BigId = BigInteger().with_variant(Integer, "sqlite")   # SQLite counts rows by INTEGER PRIMARY KEY alone
+
+
+# Conditions of partial indexes: a query uses such an index where it says the same words, without parameters.
+QUEUED = "state = 'queued'"
+LEASED = "lease_until IS NOT NULL"
+COMPETES = "competes IS TRUE"
+WAITING = "queued > 0"
+
+
+def _only(condition: str) -> dict[str, Any]:
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -16,6 +40,9 @@ class UtcTime(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value.astimezone(UTC) if value is not None else None
+
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
@@ -23,6 +50,12 @@ class UtcTime(TypeDecorator[datetime]):
 class Base(DeclarativeBase):
     """All tables."""
 
+    metadata = MetaData(naming_convention={   # later revisions can name what they drop
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    })
     type_annotation_map = {datetime: UtcTime, dict[str, Any]: JSON, list[str]: JSON}
 
 
@@ -85,6 +118,7 @@ class ProblemVersion(Base):
     gate_set: Mapped[str] = mapped_column(String(16))
     archive: Mapped[str] = mapped_column(String(64))                       # artifact key
     devices: Mapped[list[str]]                                             # classes it has cases for
+    min_effect: Mapped[float]                                              # gaps below this share are ties
     created_at: Mapped[datetime]
     closes_at: Mapped[datetime | None]                                     # of the practice board
     open: Mapped[bool] = mapped_column(default=True)
@@ -95,8 +129,10 @@ class Submission(Base):
 
     __tablename__ = "submissions"
     __table_args__ = (
-        Index("ix_submissions_queue", "state", "device", "person", "id"),
-        Index("ix_submissions_board", "version", "device", "mode"),
+        Index("ix_submissions_queue", "device", "person", "id", **_only(QUEUED)),
+        Index("ix_submissions_leases", "lease_until", **_only(LEASED)),
+        Index("ix_submissions_board", "version", "device", "score_us", **_only(COMPETES)),
+        Index("ix_submissions_quota", "person", "mode", "created_at"),
         UniqueConstraint("person", "idempotency_key"),
     )
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -114,16 +150,23 @@ class Submission(Base):
     door: Mapped[str] = mapped_column(String(8))
     idempotency_key: Mapped[str | None] = mapped_column(String(200))
     request_hash: Mapped[str | None] = mapped_column(String(64))
+    language: Mapped[str] = mapped_column(String(8), default="torch")      # triton, torch, cuda
     created_at: Mapped[datetime]
+    queued_at: Mapped[datetime]                                            # of its last queueing
     claimed_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
-    lease_until: Mapped[datetime | None]
+    lease_until: Mapped[datetime | None]                                   # null unless building or running
     attempt: Mapped[int] = mapped_column(Integer, default=0)               # 0: never claimed; the fencing number
-    box_losses: Mapped[int] = mapped_column(Integer, default=0)            # attempts lost while the contestant's box lived
+    losses: Mapped[int] = mapped_column(Integer, default=0)                # attempts lost since it was sent or rejudged
+    box_losses: Mapped[int] = mapped_column(Integer, default=0)            # of these, lost while the contestant's box lived
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     last_seq: Mapped[int] = mapped_column(Integer, default=0)              # of its events
     outcome: Mapped[str | None] = mapped_column(String(20))                # of its last finished attempt
     score_us: Mapped[float | None]
+    score_low_us: Mapped[float | None]                                     # 95 % interval of the score
+    score_high_us: Mapped[float | None]
+    speedup: Mapped[float | None]
+    competes: Mapped[bool] = mapped_column(default=False)                  # ranked, accepted, and of a kind that ranks
 
 
 class Attempt(Base):
@@ -155,7 +198,9 @@ class Turn(Base):
     """When a person was last served on a device class: the fair share."""
 
     __tablename__ = "turns"
-    __table_args__ = (Index("ix_turns_next", "device", "served_at", "person"),)
+    __table_args__ = (
+        Index("ix_turns_next", "device", "served_at", "person", **_only(WAITING)),
+    )
     person: Mapped[int] = mapped_column(ForeignKey("people.id"), primary_key=True)
     device: Mapped[str] = mapped_column(String(16), primary_key=True)
     served_at: Mapped[datetime]
@@ -167,12 +212,12 @@ class Board(Base):
     """A ranking: one problem version on one device class, in a contest or (null) in practice."""
 
     __tablename__ = "boards"
-    __table_args__ = (UniqueConstraint("contest", "version", "device"),)
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     contest: Mapped[int | None] = mapped_column(BigId)
-    version: Mapped[int] = mapped_column(ForeignKey("problem_versions.id"))
+    version: Mapped[int] = mapped_column(ForeignKey("problem_versions.id"))   # the first row with that hash: gate sets share a board
     device: Mapped[str] = mapped_column(String(16))
     leader: Mapped[int | None] = mapped_column(BigId)                      # submissions.id
+    __table_args__ = (Index("uq_boards_place", func.coalesce(contest, 0), "version", "device", unique=True),)   # nulls would be distinct
 
 
 class Runner(Base):

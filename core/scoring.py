@@ -1,0 +1,109 @@
+"""Scores that stand up: the geometric mean of medians, its interval by bootstrap, and ranks that admit ties."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+Blocks = Sequence[Sequence[float]]   # the timed blocks of one case, each the times of its calls in µs
+
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A score and its 95 % interval, in µs."""
+
+    score_us: float
+    low_us: float
+    high_us: float
+
+
+def estimate(cases: Sequence[Blocks], seed: int = 0) -> Estimate:
+    """The score of an entry: geometric mean over cases of the median over all calls, with its interval over blocks."""
+    low, high = bootstrap_ci(cases, seed=seed)
+    score = geomean([_median(blocks) for blocks in cases])
+    return Estimate(score_us=score, low_us=min(low, score), high_us=max(high, score))
+
+
+def geomean(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers. Raises ValueError for none, or one that is not positive and finite."""
+    if not values or not all(0 < v < math.inf for v in values):
+        raise ValueError("a geometric mean needs positive finite numbers")
+    return math.exp(math.fsum(math.log(v) for v in values) / len(values))
+
+
+def bootstrap_ci(cases: Sequence[Blocks], *, seed: int = 0, draws: int = 1000, level: float = 0.95) -> tuple[float, float]:
+    """The interval of the score when the blocks of every case are drawn again with replacement. Same seed, same interval."""
+    generator = random.Random(seed)
+    medians = [_Redrawn(blocks) for blocks in cases]
+    scores = sorted(geomean([case.draw(generator) for case in medians]) for _ in range(draws))
+    tail = (1 - level) / 2
+    return _quantile(scores, tail), _quantile(scores, 1 - tail)
+
+
+def rank_intervals(entries: Sequence[Estimate], min_effect: float = 0.005, bound: float = 0.0) -> list[tuple[int, int]]:
+    """For each entry [1 + entries significantly faster, n − entries significantly slower].
+
+    `min_effect` and `bound` are shares: a gap below the larger of the two is a tie whatever the intervals say.
+    """
+    order = sorted(range(len(entries)), key=lambda i: entries[i].score_us)
+    logs = [math.log(entries[i].score_us) for i in order]
+    errors = [_log_error(entries[i]) for i in order]
+    widest = max(errors, default=0.0)
+    least = math.log1p(max(min_effect, bound))
+    faster, slower = [0] * len(order), [0] * len(order)
+    certain = [0] * (len(order) + 1)   # differences: how many entries beat every entry from here on
+    for i in range(len(order)):
+        j = i + 1
+        while j < len(order) and logs[j] - logs[i] <= max(least, math.hypot(errors[i], widest)):
+            if logs[j] - logs[i] > max(least, math.hypot(errors[i], errors[j])):
+                slower[i] += 1
+                faster[j] += 1
+            j += 1
+        slower[i] += len(order) - j
+        certain[j] += 1
+    sure = 0
+    ranks = [(0, 0)] * len(order)
+    for place, index in enumerate(order):
+        sure += certain[place]
+        ranks[index] = (1 + faster[place] + sure, len(order) - slower[place])
+    return ranks
+
+
+def significantly_faster(a: Estimate, b: Estimate, min_effect: float = 0.005, bound: float = 0.0) -> bool:
+    """Whether `a` is faster than `b`: the interval of their ratio excludes 1 and the gap is larger than `min_effect` and `bound`."""
+    gap = math.log(b.score_us) - math.log(a.score_us)
+    return gap > max(math.log1p(max(min_effect, bound)), math.hypot(_log_error(a), _log_error(b)))
+
+
+def _log_error(entry: Estimate) -> float:
+    """Half the width of the interval of log(score); two of them add as the root of squares, since the runs are independent."""
+    return (math.log(entry.high_us) - math.log(entry.low_us)) / 2
+
+
+def _median(blocks: Blocks) -> float:
+    return median([t for block in blocks for t in block])
+
+
+class _Redrawn:
+    """Draws of one case's blocks; few blocks have few distinct draws, so each median is worked out once."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = [list(block) for block in blocks]
+        self._known: dict[tuple[int, ...], float] = {}
+
+    def draw(self, generator: random.Random) -> float:
+        count = len(self._blocks)
+        drawn = tuple(sorted(generator.randrange(count) for _ in range(count)))
+        if drawn not in self._known:
+            self._known[drawn] = _median([self._blocks[i] for i in drawn])
+        return self._known[drawn]
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Linear between neighbours."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -1,0 +1,150 @@
+"""The one door: every submission, cancel and rejudge comes through here, whatever the user sat at."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from kernelderby.core import rules
+from kernelderby.core.errors import DuplicateKey, NotAllowed, NotFound, NotLoggedIn
+from kernelderby.core.rules import Quota
+from kernelderby.core.settings import Settings
+from kernelderby.core.submission import SubmitRequest, read_directives, read_source, source_sha
+from kernelderby.core.verdict import Mode
+from kernelderby.storage import audit, people, problems, submissions
+from kernelderby.storage.artifacts import ArtifactStore
+from kernelderby.storage.database import Database
+from kernelderby.storage.people import PersonInfo
+from kernelderby.storage.submissions import NewSubmission, SubmissionView
+
+log = logging.getLogger(__name__)
+Ring = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ticket:
+    """The answer to a submission: from here on it is never lost."""
+
+    submission: int
+    url: str                      # permanent
+    problem: str
+    device: str
+    mode: Mode
+    inferred: list[str] = field(default_factory=list)   # what the request left open: problem, device
+    position: int | None = None   # in the queue, 1 is next; None: it is past the queue
+
+
+def submit(
+    database: Database, artifacts: ArtifactStore, settings: Settings, request: SubmitRequest, ring: Ring, quota: Quota | None = None
+) -> Ticket:
+    """Take a submission: checked, kept and committed when this returns; then its workers are rung.
+
+    A request whose Idempotency-Key was used for the same request gets that one's ticket. Raises RequestError of the rule broken.
+    """
+    text = read_source(request.file_name, request.source)
+    quota = quota or Quota()
+    with database.read() as session:   # refuse before anything is written
+        known = _known(session, request)
+        if known is not None:
+            return _ticket(session, settings, known, [])
+        _admit(session, request, text, quota)
+    artifacts.put(request.source)
+    ticket = _commit(database, settings, request, text, quota)
+    ring(ticket.device)
+    log.info("submitted", extra={"submission": ticket.submission, "person": request.person_id, "door": request.door})
+    return ticket
+
+
+def cancel(database: Database, person: PersonInfo, submission_id: int) -> SubmissionView:
+    """End a submission, by its owner or an organizer. What runs ends within seconds; what is done stays. Raises NotFound, NotAllowed."""
+    with database.begin() as session:
+        if submissions.view(session, submission_id).person_id != person.id and not person.is_organizer:
+            raise NotAllowed("Only its owner or an organizer may cancel a submission.")
+        audit.note(session, person.id, "cancel", submission=submission_id)
+        return submissions.cancel(session, submission_id)
+
+
+def rejudge(database: Database, person: PersonInfo, submission_id: int, ring: Ring) -> SubmissionView:
+    """Judge a finished submission again, as a new attempt, by an organizer. Raises NotFound, NotAllowed."""
+    if not person.is_organizer:
+        raise NotAllowed("Only an organizer may have a submission judged again.")
+    with database.begin() as session:
+        audit.note(session, person.id, "rejudge", submission=submission_id)
+        view = submissions.rejudge(session, submission_id)
+    ring(view.device)
+    return view
+
+
+def _commit(database: Database, settings: Settings, request: SubmitRequest, text: str, quota: Quota) -> Ticket:
+    inferred: list[str] = []
+    try:
+        with database.begin() as session:
+            people.lock(session, request.person_id)   # one request of a person at a time: quota and key hold
+            known = _known(session, request)
+            if known is None:
+                new, inferred = _admit(session, request, text, quota)
+                known = submissions.insert(session, new, datetime.now(UTC))
+            return _ticket(session, settings, known, inferred)
+    except IntegrityError:
+        with database.read() as session:
+            known = _known(session, request)
+            if known is None:
+                raise
+            return _ticket(session, settings, known, [])
+
+
+def _admit(session: Session, request: SubmitRequest, text: str, quota: Quota) -> tuple[NewSubmission, list[str]]:
+    """Every rule, in the order in which a contestant can mend things."""
+    now = datetime.now(UTC)
+    try:
+        person = people.get(session, request.person_id)
+    except NotFound:
+        raise NotLoggedIn from None
+    if request.contest_id is not None:
+        raise NotFound(f"There is no contest {request.contest_id}.")
+    directives, inferred = read_directives(text), list[str]()
+    problem = problems.get(session, rules.choose_problem(request.problem, directives, inferred))
+    device = rules.choose_device(request.device, directives, problem.devices, inferred)
+    licence = rules.check_licence(request.licence, request.mode)
+    ai_use = rules.check_ai_use(request.ai_use)
+    rules.check_open(problem.open, problem.closes_at, now)
+    if not person.is_organizer:
+        sent = submissions.count_since(session, person.id, request.mode, now - timedelta(hours=1))
+        rules.check_quota(request.mode, sent, submissions.count_queued(session, person.id), quota)
+    file_name = rules.check_file_name(request.file_name)
+    return NewSubmission(
+        person=person.id, version=problem.version_id, device=device, mode=request.mode, file_name=file_name,
+        source_sha=source_sha(request.source), language=rules.language(file_name, text), licence=licence, ai_use=ai_use,
+        door=request.door[:8], idempotency_key=rules.check_key(request.idempotency_key), request_hash=_request_hash(request),
+    ), inferred
+
+
+def _known(session: Session, request: SubmitRequest) -> int | None:
+    """The submission this very request made before. Raises DuplicateKey where its key was used for another."""
+    key = rules.check_key(request.idempotency_key)
+    found = submissions.by_key(session, request.person_id, key) if key else None
+    if found is None:
+        return None
+    submission_id, request_hash = found
+    if request_hash != _request_hash(request):
+        raise DuplicateKey
+    return submission_id
+
+
+def _request_hash(request: SubmitRequest) -> str:
+    said = [request.file_name, source_sha(request.source), request.problem, request.device, request.mode, request.licence, request.ai_use,
+            request.contest_id]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _ticket(session: Session, settings: Settings, submission_id: int, inferred: list[str]) -> Ticket:
+    view = submissions.view(session, submission_id)
+    return Ticket(
+        submission=view.id, url=f"{settings.public_url.rstrip('/')}/submissions/{view.id}", problem=view.problem, device=view.device,
+        mode=view.mode, inferred=inferred, position=view.position,
+    )

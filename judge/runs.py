@@ -1,0 +1,174 @@
+"""What a worker does with its time: claim a run, judge it, write the verdict, claim the next.
+
+All judging happens on the one thread that calls `Runs.work`: the sandbox ends its boxes when the thread that started them ends.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from kernelderby.core.devices import DeviceClass
+from kernelderby.core.errors import DerbyError, NotFound, ProblemBroken, RefereeLost, SandboxUnavailable
+from kernelderby.core.settings import Settings
+from kernelderby.core.verdict import Outcome, State, Verdict
+from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.lease import LEASE_S, Lease
+from kernelderby.judge.seeds import run_seed, secret_of
+from kernelderby.judge.versions import Versions
+from kernelderby.storage import claims, problems
+from kernelderby.storage.artifacts import ArtifactStore
+from kernelderby.storage.claims import Claim
+from kernelderby.storage.database import Database
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 5.0          # an idle worker looks by itself this often, rung for or not
+PAUSE_S = 2.0         # after a failure of ours, so that three attempts do not burn in one second
+LONG_PAUSE_S = 60.0   # up to which the pauses double while this machine has no sandbox, so that it does not burn the whole queue
+INSIST_S = 60.0       # how long the end of a run is tried when the database is away
+_STOPPED = "The runner was told to stop."
+
+
+class Runs:
+    """The runs of one worker on one device class."""
+
+    def __init__(self, settings: Settings, database: Database, device: DeviceClass) -> None:
+        artifacts = ArtifactStore(settings.data / "artifacts")
+        self.runner = f"{socket.gethostname()}/{device.name}/{os.getpid()}"[:80]
+        self._database = database
+        self._device = device
+        self._artifacts = artifacts
+        self._versions = Versions(settings.data / "versions", artifacts)
+        self._secret = secret_of(settings)
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._current: tuple[Claim, Lease] | None = None
+        self._pause_s = PAUSE_S
+
+    def work(self, judge: Judge) -> None:
+        """Judge until `stop`; looks every IDLE_S, and at once after `wake`."""
+        self._prepare(judge)
+        while not self._stopping.is_set():
+            self._wake.clear()
+            claim = self._next()
+            if claim is None:
+                self._wake.wait(IDLE_S)
+                continue
+            self._serve(judge, claim)
+            judge.idle()
+
+    def wake(self) -> None:
+        """There may be work."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopping.set()
+        self._wake.set()
+
+    def interrupt(self) -> None:
+        """End the current run early; it goes back to the queue."""
+        if current := self._current:
+            current[1].end()
+
+    def release(self) -> None:
+        """Give the current run back from another thread, when its own does not answer any more."""
+        if current := self._current:
+            claim = current[0]
+            try:
+                with self._database.begin() as session:
+                    claims.release(session, claim.id, claim.attempt, _STOPPED)
+            except SQLAlchemyError as error:
+                log.warning("the run was not given back", extra={"submission": claim.id, "error": str(error)})
+
+    def _prepare(self, judge: Judge) -> None:
+        """Start boxes and the first problem's referee before anybody waits for them. Raises SandboxUnavailable."""
+        with self._database.read() as session:
+            offered = [p for p in problems.listing(session) if self._device.name in p.devices]
+        try:
+            for problem in offered[:1]:
+                judge.prepare(self._versions.get(problem.version, problem.gate_set, problem.archive), self._device)
+        except (ProblemBroken, NotFound, RefereeLost) as error:
+            log.warning("the referee was not started ahead", extra={"problem": offered[0].name, "reason": error.message})
+
+    def _next(self) -> Claim | None:
+        now = datetime.now(UTC)
+        try:
+            with self._database.begin() as session:
+                lost = claims.expire(session, now)
+            with self._database.begin() as session:
+                claim = claims.claim(session, self._device.name, self.runner, LEASE_S, now)
+        except SQLAlchemyError as error:
+            log.warning("the database was not reached", extra={"error": str(error)})
+            return None
+        for submission, attempt in lost:
+            log.error("a run was lost", extra={"submission": submission, "attempt": attempt})
+        return claim
+
+    def _serve(self, judge: Judge, claim: Claim) -> None:
+        """One run, from claim to verdict. Whatever happens is written down; nothing is raised."""
+        started = time.monotonic()
+        try:
+            verdict = self._judge(judge, claim)
+        except DerbyError as error:
+            is_unable = isinstance(error, SandboxUnavailable)
+            self._lose(claim, isinstance(error, RefereeLost) and error.box_alive, error.message)
+            self._stopping.wait(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LONG_PAUSE_S) if is_unable else PAUSE_S
+        except Exception as error:
+            log.exception("judging failed", extra={"submission": claim.id})
+            self._lose(claim, False, f"The judge failed ({type(error).__name__}).")
+            self._stopping.wait(PAUSE_S)
+        else:
+            self._finish(claim, verdict, time.monotonic() - started)
+            self._pause_s = PAUSE_S
+        finally:
+            self._current = None
+
+    def _judge(self, judge: Judge, claim: Claim) -> Verdict:
+        with Lease(self._database, claim) as lease:
+            self._current = (claim, lease)
+            job = Job(
+                submission=claim.id, attempt=claim.attempt, problem=self._versions.get(claim.version, claim.gate_set, claim.archive),
+                device=self._device, mode=claim.mode, file_name=claim.file_name, source=self._artifacts.get(claim.source_sha),
+                seed=run_seed(self._secret, claim.id, claim.attempt),
+            )
+            lease.report("state", {"state": State.RUNNING})
+            return judge.judge(job, lease.report, lease.cancelled)
+
+    def _finish(self, claim: Claim, verdict: Verdict, total_s: float) -> None:
+        if verdict.outcome is Outcome.CANCELLED and self._stopping.is_set():
+            self._insist(claim, lambda s: claims.release(s, claim.id, claim.attempt, _STOPPED))
+            return
+        stages = {**verdict.stages_s, "queue": round(claim.queued_s, 4), "total": round(total_s, 4)}
+        final = verdict.model_copy(update={"stages_s": stages})
+        if self._insist(claim, lambda s: claims.finish(s, claim.id, claim.attempt, final)):
+            log.info("judged", extra={"submission": claim.id, "outcome": verdict.outcome, "total_s": total_s})
+
+    def _lose(self, claim: Claim, box_alive: bool, reason: str) -> None:
+        log.error("an attempt was lost", extra={"submission": claim.id, "attempt": claim.attempt, "reason": reason})
+        self._insist(claim, lambda s: claims.lose(s, claim.id, claim.attempt, box_alive, reason))
+
+    def _insist(self, claim: Claim, end: Callable[[Session], bool]) -> bool:
+        """Write the end of a run, however long the database needs. Past INSIST_S the lease is gone, and another worker judges it again."""
+        give_up = time.monotonic() + INSIST_S
+        while True:
+            try:
+                with self._database.begin() as session:
+                    written = end(session)
+            except SQLAlchemyError as error:
+                log.warning("the end of a run was not written", extra={"submission": claim.id, "error": str(error)})
+                if time.monotonic() > give_up:
+                    return False
+                time.sleep(PAUSE_S)
+                continue
+            if not written:
+                log.warning("fenced out", extra={"submission": claim.id, "attempt": claim.attempt})
+            return written

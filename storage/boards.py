@@ -1,0 +1,137 @@
+"""Boards: the best entry of each person on one problem version and device class."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Select, Subquery, func, select, text
+from sqlalchemy.orm import Session
+
+from kernelderby.core.scoring import Estimate, rank_intervals
+from kernelderby.storage import problems
+from kernelderby.storage.models import COMPETES, Board, Person, ProblemVersion, Submission
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardRow:
+    """A person's best entry."""
+
+    rank: tuple[int, int]        # [1 + entries significantly faster, n − entries significantly slower]
+    person_id: int
+    person: str
+    submission: int
+    score_us: float
+    ci_us: tuple[float, float]
+    speedup: float | None        # over the honest baseline
+    language: str                # triton, torch, cuda
+    gate_set: str                # it was judged by
+    at: datetime                 # when it was sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardView:
+    """One board, fastest first; equal scores keep the earlier one ahead."""
+
+    problem: str
+    title: str
+    device: str
+    version: str
+    gate_set: str
+    open: bool
+    closes_at: datetime | None
+    leader: int | None           # submission
+    rows: list[BoardRow]
+    people: int                  # who sent anything to this board, in any mode
+    submissions: int             # all of them
+
+
+def board(session: Session, problem_name: str, device: str, contest: int | None = None) -> BoardView:
+    """The board of a problem's current version. Raises NotFound."""
+    info = problems.get(session, problem_name)
+    place = problems.board_version(session, info.version_id)
+    rows = _ranked(session, place, device, contest, info.min_effect)
+    people, total = _counts(session, place, device, contest)
+    return BoardView(
+        problem=info.name, title=info.title, device=device, version=info.version, gate_set=info.gate_set, open=info.open,
+        closes_at=info.closes_at, leader=rows[0].submission if rows else None, rows=rows, people=people, submissions=total,
+    )
+
+
+def rank_of(session: Session, submission: Submission) -> tuple[int, int] | None:
+    """The rank interval of a submission that competes, were it its person's entry. None: it does not compete."""
+    if not submission.competes:
+        return None
+    place = problems.board_version(session, submission.version)
+    best = _best(place, submission.device, submission.contest)
+    rivals = session.execute(
+        select(best.c.score_us, best.c.score_low_us, best.c.score_high_us).where(best.c.place == 1, best.c.person != submission.person)
+    )
+    own = _estimate(submission.score_us, submission.score_low_us, submission.score_high_us)
+    min_effect = session.get_one(ProblemVersion, submission.version).min_effect
+    return rank_intervals([own, *(_estimate(*r) for r in rivals)], min_effect)[0]
+
+
+def follow(session: Session, submission: Submission) -> None:
+    """Bring the leader of a submission's board up to date."""
+    place = problems.board_version(session, submission.version)
+    contest, device = submission.contest, submission.device
+    found = session.scalar(
+        select(Board).where(Board.version == place, Board.device == device, Board.contest.is_not_distinct_from(contest)).with_for_update()
+    )
+    if found is None:
+        found = Board(version=place, device=device, contest=contest)
+        session.add(found)
+    # read under the board's lock: of two runs that end at once, the later one sees the other
+    found.leader = session.scalar(_entries(place, device, contest).order_by(Submission.score_us, Submission.id).limit(1))
+    session.flush()
+
+
+def _ranked(session: Session, place: int, device: str, contest: int | None, min_effect: float) -> list[BoardRow]:
+    best = _best(place, device, contest)
+    found = session.execute(
+        select(Submission, Person.name, ProblemVersion.gate_set)
+        .join(best, best.c.id == Submission.id)
+        .join(Person, Person.id == Submission.person)
+        .join(ProblemVersion, ProblemVersion.id == Submission.version)
+        .where(best.c.place == 1)
+        .order_by(Submission.score_us, Submission.id)
+    ).all()
+    estimates = [_estimate(row.score_us, row.score_low_us, row.score_high_us) for row, _, _ in found]
+    return [
+        BoardRow(rank=rank, person_id=row.person, person=person, submission=row.id, score_us=own.score_us, ci_us=(own.low_us, own.high_us),
+                 speedup=row.speedup, language=row.language, gate_set=gate_set, at=row.created_at)
+        for (row, person, gate_set), own, rank in zip(found, estimates, rank_intervals(estimates, min_effect), strict=True)
+    ]
+
+
+def _best(place: int, device: str, contest: int | None) -> Subquery:
+    """Entries of a board; `place` 1 is its person's best."""
+    order = func.row_number().over(partition_by=Submission.person, order_by=(Submission.score_us, Submission.id))
+    return _entries(place, device, contest).add_columns(
+        Submission.person, Submission.score_us, Submission.score_low_us, Submission.score_high_us, order.label("place")
+    ).subquery()
+
+
+def _entries(place: int, device: str, contest: int | None) -> Select[int]:
+    return select(Submission.id).where(
+        text(COMPETES), Submission.version.in_(_versions(place)), Submission.device == device,
+        Submission.contest.is_not_distinct_from(contest),
+    )
+
+
+def _versions(place: int) -> Select[int]:
+    """Every gate set of one version: they share a board."""
+    first = select(ProblemVersion.problem, ProblemVersion.hash).where(ProblemVersion.id == place).subquery()
+    return select(ProblemVersion.id).join(first, (ProblemVersion.problem == first.c.problem) & (ProblemVersion.hash == first.c.hash))
+
+
+def _counts(session: Session, place: int, device: str, contest: int | None) -> tuple[int, int]:
+    people, total = session.execute(
+        select(func.count(Submission.person.distinct()), func.count()).where(
+            Submission.version.in_(_versions(place)), Submission.device == device, Submission.contest.is_not_distinct_from(contest))
+    ).one()
+    return people, total
+
+
+def _estimate(score: float | None, low: float | None, high: float | None) -> Estimate:
+    score = score or 0.0
+    return Estimate(score_us=score, low_us=low or score, high_us=high or score)

@@ -1,0 +1,110 @@
+"""The database: one engine, short transactions, the schema brought up to date."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import StaticPool
+
+from kernelderby.core.errors import SetupError
+
+BUSY_S = 30                      # how long a writer waits for another on SQLite
+_MIGRATION_LOCK = 0x6465726279   # "derby": the advisory lock of those who migrate
+
+
+class Database:
+    """Where everything is kept. Safe to share between threads; `close` when done."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._writes = sessionmaker(engine, expire_on_commit=False)
+        self._reads = sessionmaker(engine.execution_options(derby_read=True, postgresql_readonly=True), expire_on_commit=False)
+
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        """A session in one write transaction: committed at the end, rolled back on an exception. Keep it short."""
+        with self._writes.begin() as session:
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session that only reads, beside writers and other readers."""
+        with self._reads.begin() as session:
+            yield session
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+
+def connect(url: str) -> Database:
+    """The database at an SQLAlchemy address: `sqlite:///path` or `postgresql+psycopg://…`. Raises SetupError."""
+    try:
+        address = make_url(url)
+    except Exception as error:
+        raise SetupError(f"DERBY_DATABASE_URL cannot be read: {error}.") from None
+    if address.get_backend_name() == "sqlite":
+        return Database(_sqlite(url, address.database))
+    return Database(create_engine(url, pool_pre_ping=True, pool_size=8, max_overflow=24))
+
+
+def migrate(database: Database, revision: str = "head") -> None:
+    """Bring the schema to `revision`. Several processes may call it at once: one works, the others wait."""
+    with database.engine.begin() as connection:   # on SQLite the transaction is the lock
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+        _move(connection, revision)
+
+
+def _move(connection: Connection, revision: str) -> None:
+    from alembic import command  # here: 12 MB that only a migration needs, and every process would hold
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    if revision == "base":
+        command.downgrade(config, revision)
+    else:
+        command.upgrade(config, revision)
+
+
+def _sqlite(url: str, path: str | None) -> Engine:
+    options: dict[str, Any] = {"connect_args": {"timeout": BUSY_S, "check_same_thread": False}}
+    if path in (None, "", ":memory:"):
+        options["poolclass"] = StaticPool   # a database in memory lives in one connection
+    engine = create_engine(url, **options)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None   # transactions begin where `_begin_sqlite` says, not where the driver guesses
+    _use_write_ahead_log(connection)
+    connection.execute("PRAGMA synchronous=FULL")   # an acknowledged row survives a power cut
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """The first to open a file changes its journal; SQLite tells others meanwhile that it is locked, without waiting."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    reads = connection.get_execution_options().get("derby_read", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")   # a late upgrade to a write lock would fail at once, not wait

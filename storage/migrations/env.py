@@ -1,0 +1,10 @@
+"""What Alembic runs: it works on the connection that `storage.database.migrate` hands over, in that one's transaction."""
+
+from alembic import context
+
+from kernelderby.storage.models import Base
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=Base.metadata, transaction_per_migration=False, compare_type=True,
+                  render_as_batch=connection.dialect.name == "sqlite")   # SQLite alters a table by making it anew
+context.run_migrations()
