@@ -1,0 +1,5 @@
+import torch
+
+
+def custom_kernel(data):
+    torch.add(data.a, data.b, out=data.c
