@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LIMIT_BYTES = 64 * 1024
+_MOST_FDS = 8             # beside one line; a peer may not fill our table of descriptors
 
 
 class Breach(Exception):
@@ -93,6 +94,8 @@ class Channel:
         except OSError:
             raise Closed from None
         self._fds += fds
+        if len(self._fds) > _MOST_FDS:
+            raise Breach("too many descriptors came on the wire")
         if not data:
             raise Closed
         self._buffer += data

@@ -15,7 +15,7 @@ from kernelderby.judge.box.arena import Arena
 from kernelderby.judge.box.calls import Pages, Served, may_start
 from kernelderby.judge.box.cuda import driver
 from kernelderby.judge.box.fault import Fault, fault_of
-from kernelderby.judge.box.pages import ARMED, BYTES, CALL, FAILED, OK, STATUS
+from kernelderby.judge.box.pages import ARMED, BYTES, CALL, FAILED, OK, STATUS, STOP, Page
 
 _POLL_S = 50e-6
 _LOOK_EVERY = 1000     # polls, between two looks at the wire
@@ -59,9 +59,9 @@ class Cuda:
         """Serve the calls of these numbers, each when the go page says so. Ends at the stop word, after a fault, or when `is_over`."""
         served = Served()
         pages.done.write(STATUS, OK)
-        launch = self._launch_armed if armed else self._launch
+        launch, may = (self._launch_armed, may_start) if armed else (self._launch, _may_start_at_once)
         for number in numbers:
-            if not may_start(number, pages.go, is_over):
+            if not may(number, pages.go, is_over):
                 break
             try:
                 begin, end = launch(number, call, pages)
@@ -99,6 +99,16 @@ class Cuda:
             polls += 1
             if polls % _LOOK_EVERY == 0 and is_over():
                 os._exit(0)      # the referee gave up on a call that does not end
+
+
+def _may_start_at_once(number: int, go: Page, is_over: Callable[[], bool]) -> bool:
+    """As `may_start`, without the time of a wake-up: the referee lets the box run only when a start is near."""
+    looks = 0
+    while go.read(CALL) < number:
+        looks += 1
+        if looks % _LOOK_EVERY == 0 and (go.read(STOP) or is_over()):
+            return False
+    return True
 
 
 def _tell(pages: Pages, number: int) -> None:

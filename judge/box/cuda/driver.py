@@ -8,6 +8,9 @@ from cuda.bindings import driver, runtime
 LEGACY = 0              # the stream that a plain `<<<grid, block>>>` uses, and torch unless told otherwise
 BLOCK_BYTES = 2 << 20   # smaller allocations share such a block with others, and a handle opens the whole of it
 
+_REACHED = int(driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ)
+_AFTER_ALL = int(driver.CUstreamWriteValue_flags.CU_STREAM_WRITE_VALUE_DEFAULT)
+
 
 class CudaFailed(Exception):
     """A CUDA call of ours failed; the text is the error's name."""
@@ -48,12 +51,12 @@ def register_page(address: int, size: int) -> int:
 
 def wait_until(stream: int, word: int, value: int) -> None:
     """What is launched into `stream` from now on waits until the 32-bit word at a device address has reached `value`."""
-    _checked(driver.cuStreamWaitValue32(stream, word, value, driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ))
+    _checked(driver.cuStreamWaitValue32(stream, word, value, _REACHED))
 
 
 def write_word(stream: int, word: int, value: int) -> None:
     """Write a word when all that was launched into `stream` so far is done and can be seen."""
-    _checked(driver.cuStreamWriteValue32(stream, word, value, driver.CUstreamWriteValue_flags.CU_STREAM_WRITE_VALUE_DEFAULT))
+    _checked(driver.cuStreamWriteValue32(stream, word, value, _AFTER_ALL))
 
 
 def copy_strided(stream: int, source: int, pitch: int, count: int, host: int) -> None:

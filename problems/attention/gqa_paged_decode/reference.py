@@ -97,7 +97,6 @@ RECIPES = {"nan_in_unused": nan_in_unused, "needle": needle, "sink": sink, "outl
            "large_logits": large_logits}
 # None changes how much work there is. What is unused follows from one call's lengths, so NaN there would not fit the next call's.
 PLANTED_WHILE_TIMED = ("needle", "sink", "outlier", "near_equal", "large_logits")
-PLANTED = tuple(RECIPES)   # all change values alone, so timed inputs hold them too
 
 
 def _longest(lengths):

@@ -34,7 +34,6 @@ def cancelling(data, case, generator):
 
 RECIPES = {"outlier": outlier, "cancelling": cancelling}
 PLANTED_WHILE_TIMED = tuple(RECIPES)     # none changes how much work there is
-PLANTED = tuple(RECIPES)   # all change values alone, so timed inputs hold them too
 
 
 def _some_rows(data, generator):

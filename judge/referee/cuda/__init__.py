@@ -1,0 +1,1 @@
+"""The referee on a GPU: an arena of device memory, armed calls, looks by the copy engine. Needs cuda-bindings."""

@@ -1,0 +1,101 @@
+"""What a judging gathers, and the verdict it becomes."""
+
+import time
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from kernelderby.core.devices import DeviceClass
+from kernelderby.core.problem_folder import Problem
+from kernelderby.core.scoring import bootstrap_ci, estimate, geomean
+from kernelderby.core.submission import source_sha
+from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Outcome, Verdict
+from kernelderby.judge.referee.entry import Played, Spent
+from kernelderby.judge.referee.findings import Finding
+from kernelderby.judge.referee.inputs import Seeds
+from kernelderby.judge.referee.link import Job
+
+LEAST_US = 1.0              # what a clock of this kind can tell from nothing
+LAUNCH_BOUND_US = 50.0      # shorter cases mostly measure the start of a call
+
+
+@dataclass
+class Timed:
+    """The house's part of a timed case: wall times in µs."""
+
+    null_us: list[float] = field(default_factory=list)
+    baseline_us: list[list[float]] = field(default_factory=list)
+
+
+class Record:
+    """Grows while a judging goes on."""
+
+    def __init__(self, problem: Problem, device: DeviceClass, job: Job) -> None:
+        self._problem, self._device, self._job = problem, device, job
+        self._started = time.monotonic()
+        self._blocks: dict[str, list[list[float]]] = {}       # net times: null taken off
+        self._baseline: dict[str, list[list[float]]] = {}
+        self._null: dict[str, list[float]] = {}
+        self.spent = Spent()
+        self.cases: list[CaseResult] = []
+        self.compile: list[CompileReport] = []
+        self.finding: Finding | None = None
+        self.log: str | None = None
+
+    def add(self, played: Played, timed: Timed | None) -> None:
+        """A case that passed."""
+        result = CaseResult(name=played.case.name, outcome=Outcome.ACCEPTED, max_abs_err=played.check.max_abs_err,
+                            worst_row_rel_l2=played.check.worst_row_rel_l2)
+        self.cases.append(result if timed is None else self._with_times(result, played, timed))
+
+    def verdict(self) -> Verdict:
+        """All of it. Submission, attempt and the sandbox's part of the environment are the worker's to add."""
+        finding = self.finding
+        times: dict[str, Any] = self._score() if finding is None and self._blocks else {}
+        return Verdict(problem=self._problem.name, version=self._problem.version, device=self._device.name, mode=self._job.mode,
+                       outcome=finding.outcome if finding else Outcome.ACCEPTED, gate=finding.gate if finding else None,
+                       message=finding.message if finding else None, compile=self.compile, cases=self.cases, stages_s=self._stages(),
+                       receipt=self._receipt(), log=self.log, **times)
+
+    def _with_times(self, result: CaseResult, played: Played, timed: Timed) -> CaseResult:
+        name, null = played.case.name, median(timed.null_us)
+        self._null[name] = timed.null_us
+        self._blocks[name] = [_net(block, null) for block in played.blocks_us]
+        self._baseline[name] = [_net(block, null) for block in timed.baseline_us]
+        low, high = bootstrap_ci([self._blocks[name]], seed=0)
+        return result.model_copy(update={
+            "time_us": _middle(self._blocks[name]), "ci_us": (low, high), "calls": sum(map(len, played.blocks_us)),
+            "claimed_us": float(f"{median(played.claims_us):.3g}") if played.claims_us else None,
+            "baseline_us": _middle(self._baseline[name]) if timed.baseline_us else None})
+
+    def _score(self) -> dict[str, Any]:
+        found = estimate(list(self._blocks.values()))
+        times = [case.time_us for case in self.cases if case.time_us is not None]
+        house = [case.baseline_us for case in self.cases if case.baseline_us is not None]
+        flags = [Flag.LAUNCH_BOUND] if min(times) < LAUNCH_BOUND_US else []
+        return {"score_us": found.score_us, "score_ci_us": (found.low_us, found.high_us), "flags": flags,
+                "speedup": geomean(house) / geomean(times) if len(house) == len(times) else None}
+
+    def _stages(self) -> dict[str, float]:
+        total = time.monotonic() - self._started
+        stages = {"queue": 0.0, "build": 0.0, **vars(self.spent), "total": total}
+        return {name: round(seconds, 3) for name, seconds in stages.items()}
+
+    def _receipt(self) -> dict[str, Any]:
+        return {"gate_set": self._problem.gate_set, "seed_commitment": Seeds(self._job.seed).commitment(),
+                "source_sha": source_sha(self._job.source), "blocks_us": _rounded(self._blocks), "null_us": _rounded(self._null),
+                "baseline_us": _rounded(self._baseline)}
+
+
+def _net(walls_us: list[float], null_us: float) -> list[float]:
+    return [max(LEAST_US, wall - null_us) for wall in walls_us]
+
+
+def _middle(blocks: list[list[float]]) -> float:
+    return median([t for block in blocks for t in block])
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else round(value, 3)
