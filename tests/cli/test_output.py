@@ -1,0 +1,60 @@
+"""A verdict as a person reads it."""
+
+import json
+
+import pytest
+
+from kernelderby.cli.output import SENTENCES, exit_status, print_json, table, verdict_lines
+from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Mode, Outcome, Verdict
+
+BASE = Verdict(
+    submission=12, problem="vector_add", version="9f2c", device="cpu", mode=Mode.RANKED, outcome=Outcome.ACCEPTED,
+    score_us=1319.64, score_ci_us=(1319.0, 1320.3), speedup=1.384, rank=(4, 5),
+    cases=[CaseResult(name="small", outcome=Outcome.ACCEPTED, time_us=1319.64, baseline_us=1826.0, max_abs_err=0.00123)],
+    compile=[CompileReport(kernel="add", arch="sm_90a", registers=32, shared_bytes=0, spills=0, would_launch=True)],
+)
+
+
+def test_an_accepted_verdict_reads_as_a_sentence_a_table_and_a_next_step() -> None:
+    assert verdict_lines(BASE) == [
+        "Submission 12, vector_add on cpu, ranked: accepted, 1,319.6 µs (1,319.0 to 1,320.3), 1.38 × the baseline, rank 4–5.",
+        "",
+        "  case   outcome   time µs  baseline µs  speedup  max error",
+        "  small  accepted  1,319.6      1,826.0     1.38    1.2e-03",
+        "",
+        "  sm_90a add: 32 registers, 0 B shared, 0 spills, would launch",
+        "",
+        "See the board: derby board vector_add",
+    ]
+
+
+def test_a_failure_names_its_gate_and_shows_what_the_program_printed() -> None:
+    failed = Verdict(problem="p", version="v", device="cpu", mode=Mode.TEST, outcome=Outcome.WRONG_VALUES, gate=Gate.RIGHT,
+                     message="index 3: 1.0, not 2.0", log="hello")
+
+    lines = verdict_lines(failed)
+
+    assert lines[0] == "p on cpu, test: wrong values (gate right)."
+    assert "  index 3: 1.0, not 2.0" in lines
+    assert "  hello" in lines
+    assert lines[-1] == "Try a change here, without a server: derby judge FILE --problem p"
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_words_and_a_status(outcome: Outcome) -> None:
+    verdict = BASE.model_copy(update={"outcome": outcome})
+
+    assert SENTENCES[outcome] in verdict_lines(verdict)[0]
+    assert exit_status(verdict) == {"accepted": 0, "judge_error": 3}.get(outcome, 1)
+
+
+def test_json_is_one_line_of_finite_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json(BASE.model_dump(mode="json"))
+
+    assert json.loads(capsys.readouterr().out)["score_us"] == 1319.64
+    with pytest.raises(ValueError, match="Out of range"):
+        print_json({"x": float("nan")})
+
+
+def test_columns_of_numbers_stand_to_the_right() -> None:
+    assert table(("a", "b"), [("x", "1"), ("long", "10")]) == ["  a      b", "  x      1", "  long  10"]

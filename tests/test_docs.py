@@ -1,0 +1,70 @@
+"""The documents name what is there, and nothing that is not."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import typer
+
+from kernelderby.cli.main import build
+from kernelderby.core.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+with (ROOT / "pyproject.toml").open("rb") as _file:
+    PROJECT = tomllib.load(_file)["project"]
+
+
+def commands(app: typer.Typer, before: str = "derby") -> Iterator[str]:
+    group = typer.main.get_command(app)
+    for name, command in getattr(group, "commands", {}).items():
+        inner = getattr(command, "commands", None)
+        yield from (f"{before} {name} {n}" for n in inner) if inner else (f"{before} {name}",)
+
+
+@pytest.mark.parametrize("command", list(commands(build())))
+def test_each_command_stands_in_the_readme(command: str) -> None:
+    assert re.search(rf"^\| `{command}\b", README, re.MULTILINE)
+
+
+def test_the_readme_names_no_command_that_is_not_there() -> None:
+    named = set(re.findall(r"^\| `(derby [a-z]+(?: (?:new|check|add|list|revoke))?)", README, re.MULTILINE))
+
+    assert named == set(commands(build()))
+
+
+@pytest.mark.parametrize("setting", [f.name for f in fields(Settings)])
+def test_each_setting_stands_in_the_readme(setting: str) -> None:
+    assert re.search(rf"^\| `DERBY_{setting.upper()}` \|", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("requirement", sorted({*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())}))
+def test_each_dependency_has_its_reason(requirement: str) -> None:
+    name = re.split(r"[\[<>=~! ]", requirement)[0]
+
+    assert f"**{name}**" in (ROOT / "docs/reasons.md").read_text()
+
+
+def test_the_changelog_knows_the_version() -> None:
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert newest
+    assert newest[1] == PROJECT["version"]
+
+
+def test_architecture_is_short_and_names_files_that_are_there() -> None:
+    named = set(re.findall(r"`([a-z_]+/[\w./]+)`", ARCHITECTURE))
+
+    assert len(ARCHITECTURE.splitlines()) <= 120
+    assert not {n for n in named if not (ROOT / n).exists()}
+
+
+@pytest.mark.parametrize("document", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda p: p.name)
+def test_links_between_documents_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), target
