@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import insert, text
 
 from benchmarks import machine
+from benchmarks.machine import seconds
 from kernelderby.storage import claims, submissions
 from kernelderby.storage.database import Database, connect, migrate
 from kernelderby.storage.models import Person, ProblemRow, ProblemVersion, Submission, Turn
@@ -45,12 +46,12 @@ def measure(open_engine: Any, people: int) -> dict[str, Any]:
     with open_engine() as (database, version):
         migrate(database)
         fill(database, people)
-        one_by_one = [timed(lambda: claim(database)) for _ in range(CLAIMS)]
+        one_by_one = [1000 * seconds(lambda: claim(database)) for _ in range(CLAIMS)]
         with ThreadPoolExecutor(THREADS) as pool:
             started = time.perf_counter()
             taken = list(pool.map(lambda _: claim(database), range(CLAIMS)))
             together_s = time.perf_counter() - started
-        places = [timed(lambda: place(database, people)) for _ in range(20)]
+        places = [1000 * seconds(lambda: place(database, people)) for _ in range(20)]
     assert len(set(taken)) == CLAIMS, "a run was claimed twice"
     return {"version": version, "people": people, "claim_ms": machine.spread(one_by_one), "position_ms": machine.spread(places),
             f"claims_a_second_from_{THREADS}_threads": round(CLAIMS / together_s)}
@@ -116,13 +117,6 @@ def postgresql() -> Iterator[tuple[Database, str]]:
 
 
 ENGINES = {"sqlite": sqlite, "postgresql": postgresql}
-
-
-def timed(work: Any) -> float:
-    """Milliseconds."""
-    started = time.perf_counter()
-    work()
-    return (time.perf_counter() - started) * 1000
 
 
 if __name__ == "__main__":

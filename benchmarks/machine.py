@@ -1,10 +1,13 @@
-"""Facts about the machine that a figure was measured on, and the one way to write results down."""
+"""Facts about the machine that a figure was measured on, and the one way to time things and to write results down."""
 
 import json
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +23,18 @@ def facts() -> dict[str, Any]:
         "kernel": platform.release(), "python": platform.python_version(), "torch": version("torch"), "load": round(os.getloadavg()[0], 2),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long it takes."""
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def import_torch_s() -> float:
+    """One `python -c "import torch"`, from start to end."""
+    return seconds(lambda: subprocess.run([sys.executable, "-c", "import torch"], check=True))
 
 
 def spread(values: Sequence[float], digits: int = 3) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """From POST to verdict through the whole platform, beside `import torch`; and what the idle platform holds in memory.
 
-    python benchmarks/verdict.py --out benchmarks/results/verdict.json
+    python -m benchmarks.verdict --out benchmarks/results/verdict.json
 
 Each run sends the PyTorch entry of vector_add as a ranked one, with warm boxes, and waits for the verdict as `derby submit` does.
 """
@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import machine
 import psutil
 
+from benchmarks import machine
+from benchmarks.machine import import_torch_s
 from kernelderby.cli.server import Server
 from kernelderby.cli.watch import wait_for
 from kernelderby.core.settings import ROOT, Settings
@@ -73,13 +74,6 @@ def measured(server: Server, runs: int) -> Iterator[dict[str, Any]]:
 def overhead_s(stages: Mapping[str, float]) -> float:
     """What a judging takes beside the entry's calls and the checks."""
     return stages["total"] - stages.get("time", 0.0) - stages.get("check", 0.0)
-
-
-def import_torch_s() -> float:
-    """One `python -c "import torch"`, from start to end."""
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import torch"], check=True)
-    return time.perf_counter() - started
 
 
 def up_once(data: Path) -> float:

@@ -8,10 +8,10 @@ from urllib.parse import quote
 import typer
 
 from kernelderby.cli.options import AsJson
-from kernelderby.cli.output import RANK_IT, number, places, print_json, table
+from kernelderby.cli.output import RANK_IT, number, places, print_json, ratio, table
 from kernelderby.cli.server import Server
 from kernelderby.core.settings import Settings
-from kernelderby.core.text import one_line
+from kernelderby.core.text import one_line, table_cell
 
 
 def board(
@@ -36,8 +36,8 @@ def board_lines(data: dict[str, Any]) -> list[str]:
     """A board for a person."""
     head = f"{data['problem']} on {data['device']} (version {data['version']})"
     if not data["rows"]:
-        return [head, f"  Nobody yet. Be the first: {RANK_IT.format(problem=data['problem'])}"]
-    rows = [(places(r["rank"]), one_line(r["person"], 40), number(r["score_us"]), number(r["speedup"], 2), r["language"],
+        return [head, f"  Nobody yet. Be the first: {RANK_IT.format(file='FILE', problem=data['problem'])}"]
+    rows = [(places(r["rank"]), one_line(r["person"], 40), number(r["score_us"]), ratio(r["speedup"]), r["language"],
              str(r["submission"])) for r in data["rows"]]
     return [head, *table(("rank", "who", "score µs", "× baseline", "language", "submission"), rows)]
 
@@ -48,9 +48,4 @@ def _print_csv(rows: list[dict[str, Any]]) -> None:
                   "at"))
     for r in rows:
         low, high = r["score_ci_us"] or (None, None)
-        out.writerow((*r["rank"], _plain(r["person"]), r["submission"], r["score_us"], low, high, r["speedup"], r["language"], r["at"]))
-
-
-def _plain(name: str) -> str:
-    """A name that a spreadsheet would run as a formula gets a quote before it."""
-    return f"'{name}" if name[:1] in tuple("=+-@\t") else name
+        out.writerow((*r["rank"], table_cell(r["person"]), r["submission"], r["score_us"], low, high, r["speedup"], r["language"], r["at"]))

@@ -61,7 +61,7 @@ def add_problems(settings: Settings, database: Database, classes: Sequence[Devic
 
 def add_problem(settings: Settings, database: Database, problem: Problem, classes: Sequence[DeviceClass]) -> ProblemInfo:
     """Make this the current version of a problem, with boards for those of `classes` that it has cases for."""
-    key = ArtifactStore(settings.data / "artifacts").put(archive(problem))
+    key = ArtifactStore(settings.artifacts).put(archive(problem))
     devices = [d.name for d in classes if public_cases(problem.spec, d)]
     with database.begin() as session:
         return problems.add(session, problem, key, devices)
@@ -69,7 +69,7 @@ def add_problem(settings: Settings, database: Database, problem: Problem, classe
 
 def local_token(settings: Settings, database: Database) -> str:
     """The local organizer's token, kept in the data folder for its owner alone."""
-    path = settings.data / "token"
+    path = settings.token_file
     with database.begin() as session:
         if path.is_file() and people.by_token(session, path.read_text().strip()):
             return path.read_text().strip()
@@ -84,4 +84,4 @@ def login_link(settings: Settings, database: Database) -> str:
     """A link that logs one browser in as the local organizer, once."""
     with database.begin() as session:
         code = people.new_login_code(session, people.local_organizer(session).id)
-    return f"{settings.public_url}/login?code={code}"
+    return settings.address(f"/login?code={code}")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,9 +9,6 @@ from kernelderby.cli.options import AsJson
 from kernelderby.cli.output import print_json
 from kernelderby.core.errors import OUR_FAULT
 from kernelderby.core.settings import Settings
-
-if TYPE_CHECKING:
-    from kernelderby.judge.sandbox.base import Capabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +33,6 @@ def doctor(as_json: AsJson = False) -> None:
         print("\n".join(line for check in checks for line in _lines(check)))
         print("\nEverything needed is here." if sound else "\nSomething is missing; see above what to do.")
     raise typer.Exit(0 if sound else OUR_FAULT)
-
-
-def sandbox_capabilities(name: str) -> "Capabilities":
-    """What the sandbox of that name can do here, found by trying."""
-    if name == "none":
-        from kernelderby.judge.sandbox.unsandboxed import Unsandboxed
-        return Unsandboxed().capabilities()
-    from kernelderby.judge.sandbox.bubblewrap import Bubblewrap
-    return Bubblewrap().capabilities()
 
 
 def _all(settings: Settings) -> Iterator[Check]:
@@ -73,7 +60,9 @@ def _services(settings: Settings) -> list[Check]:
 
 
 def _sandbox(settings: Settings) -> Iterator[Check]:
-    found = sandbox_capabilities(settings.sandbox)
+    from kernelderby.judge.judging import sandbox_of
+
+    found = sandbox_of(settings.sandbox).capabilities()
     missing = " ".join(found.missing) or None
     if not found.works:
         yield Check(part="sandbox", works=False, found=f"{found.name} does not work here", fix=missing,

@@ -15,5 +15,7 @@ def env(as_json: AsJson = False) -> None:
         return
     for device in data["devices"]:
         print(f"{device['name']}: {one_line(device['title'], 80)}")
+        if not device.get("environment"):
+            print("  nothing known: no runner of this server has judged on it yet")
         for key, value in (device.get("environment") or {}).items():
             print(f"  {one_line(key, 40)}: {one_line(value, 120)}")

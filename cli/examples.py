@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelderby.cli.output import exit_status, number, places, table
+from kernelderby.cli.output import exit_status, number, places, ratio, table
 from kernelderby.cli.server import Server
 from kernelderby.cli.watch import verdict_of, wait_for
 from kernelderby.core.problem_folder import load_problem, problem_folders
@@ -50,4 +50,4 @@ def worst_status(board: list[dict[str, Any]]) -> int:
 
 def _row(v: Verdict) -> tuple[str, ...]:
     took = number(v.stages_s.get("total"))
-    return (v.problem, str(v.submission), str(v.outcome), number(v.score_us), number(v.speedup, 2), places(v.rank), took)
+    return (v.problem, str(v.submission), str(v.outcome), number(v.score_us), ratio(v.speedup), places(v.rank), took)

@@ -28,8 +28,9 @@ def init(
         print_json({"problem": data["name"], "files": [str(p) for p in written]})
         return
     print("\n".join(f"  {p}" for p in written))
-    first = next((p for p in written if p.name.startswith("starter")), None)
-    if first:
+    starters = sorted((p for p in written if p.name.startswith("starter")), key=lambda p: p.suffix != ".py")   # every class runs .py
+    if starters:
+        first = starters[0]
         print(f"\nEdit {first}, then:  derby submit {first} --problem {data['name']}")
 
 

@@ -32,11 +32,12 @@ def judge(
 ) -> None:
     """Judge a kernel on this machine. P is a problem's name, or the path of its folder."""
     source = read_kernel(file)
+    say("Starting the judge …")
     verdict = run(_job(Settings.from_env(), file.name, source, problem, device, mode, seed), sandbox)
     if as_json:
         print_json(verdict.model_dump(mode="json"))
     else:
-        print_verdict(verdict)
+        print_verdict(verdict, str(file))
     raise typer.Exit(exit_status(verdict))
 
 

@@ -14,9 +14,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def server_of(settings: Settings) -> str:
     """DERBY_URL; else the platform that runs in the data folder; else the default address."""
-    running = settings.data / "url"
-    if not settings.url and running.is_file():
-        return running.read_text().strip().rstrip("/")
+    if not settings.url and settings.url_file.is_file():
+        return settings.url_file.read_text().strip().rstrip("/")
     return settings.server
 
 
@@ -26,9 +25,8 @@ def key_for(settings: Settings, url: str) -> str | None:
         return settings.token
     if saved := _saved().get(url):
         return saved
-    local = settings.data / "token"
-    if is_loopback(url) and local.is_file():
-        return local.read_text().strip()
+    if is_loopback(url) and settings.token_file.is_file():
+        return settings.token_file.read_text().strip()
     return None
 
 

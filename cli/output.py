@@ -1,15 +1,16 @@
 """What a command prints: one JSON object, or short lines for a person. Progress goes to stderr."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelderby.core.errors import OUR_FAULT
 from kernelderby.core.text import clean_text
-from kernelderby.core.verdict import CaseResult, CompileReport, Outcome, Verdict
+from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Gate, Mode, Outcome, Verdict
 
-RANK_IT = "derby submit FILE --problem {problem} --mode ranked --licence Apache-2.0 --ai-use none"
+RANK_IT = "derby submit {file} --problem {problem} --mode ranked --licence Apache-2.0 --ai-use none"
 NOT_ACCEPTED = 1
 SENTENCES = {   # an outcome in words
     Outcome.ACCEPTED: "accepted",
@@ -30,6 +31,14 @@ SENTENCES = {   # an outcome in words
     Outcome.JUDGE_ERROR: "the judge failed; that is our fault, not yours",
 }
 
+MARKS = {   # a flag in words
+    Flag.LIBRARY: "it calls a kernel library, and stands apart from the entries that do not",
+    Flag.LAUNCH_BOUND: "a case is so short that its time is mostly the start of a call",
+    Flag.UNCERTIFIED: "no certificate vouches for this runner's clock yet",
+    Flag.ABOVE_MEASURED_LIGHT: "faster than the best that was measured on such a device",
+    Flag.NO_SANDBOX: "judged without a sandbox",
+}
+
 
 def print_json(data: Mapping[str, Any]) -> None:
     """One object on stdout; numbers are finite or null."""
@@ -41,9 +50,9 @@ def say(text: str) -> None:
     print(clean_text(text), file=sys.stderr, flush=True)
 
 
-def print_verdict(verdict: Verdict) -> None:
-    """A verdict for a person."""
-    print(clean_text("\n".join(verdict_lines(verdict)), limit=20_000))
+def print_verdict(verdict: Verdict, file: str | None = None) -> None:
+    """A verdict for a person; `file` is what its advice calls the kernel."""
+    print(clean_text("\n".join(verdict_lines(verdict, file or "FILE")), limit=20_000))
 
 
 def exit_status(verdict: Verdict) -> int:
@@ -53,21 +62,22 @@ def exit_status(verdict: Verdict) -> int:
     return 0 if verdict.accepted else NOT_ACCEPTED
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
+def verdict_lines(verdict: Verdict, file: str = "FILE") -> list[str]:
     """The verdict as a sentence, its cases, its compile reports, and what to do next."""
     lines = [_sentence(verdict)]
     if verdict.message:
         lines.append(f"  {verdict.message}")
     if verdict.flags:
-        lines.append(f"  marked: {', '.join(verdict.flags)}")
+        lines += [f"  marked {flag}: {MARKS[flag]}" for flag in verdict.flags]
     if verdict.cases:
-        lines += ["", *table(("case", "outcome", "time µs", "baseline µs", "speedup", "max error"), map(_case, verdict.cases))]
-    lines += [f"  {c.name}: {c.message}" for c in verdict.cases if c.message]
+        lines += ["", *_cases(verdict.cases)]
+    lines += [f"  {c.name}: {c.message}" for c in verdict.cases if c.message and c.message not in (verdict.message or "")]
     if verdict.compile:
-        lines += ["", *map(_compiled, verdict.compile)]
-    if verdict.log and not verdict.accepted:
+        untried = ", not run on them" if verdict.device == "cpu" else ""
+        lines += ["", f"  Compiled for these GPUs{untried}:", *map(_compiled, verdict.compile)]
+    if verdict.log and not (verdict.accepted and verdict.mode is Mode.RANKED):
         lines += ["", "Your program printed:", *(f"  {line}" for line in verdict.log.splitlines()[-20:])]
-    if advice := _next(verdict):
+    if advice := _next(verdict, shlex.quote(file)):
         lines += ["", advice]
     return lines
 
@@ -85,6 +95,13 @@ def number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
+def ratio(value: float | None) -> str:
+    """How many times as fast as the baseline: `1.38`, `0.0031`; `–` where nobody knows."""
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
 def places(rank: Sequence[int] | None) -> str:
     """A rank interval: `3`, or `3–5` where the clock cannot tell."""
     if not rank:
@@ -98,7 +115,9 @@ def _sentence(v: Verdict) -> str:
     if v.outcome is None:
         return f"{which}: {v.state}."
     said = SENTENCES[v.outcome]
-    if v.gate and not v.accepted:
+    if v.gate is Gate.DEVICE:
+        said = f"{v.device} cannot run it"
+    elif v.gate and not v.accepted:
         said += f" (gate {v.gate})"
     return f"{which}: {', '.join([said, *_figures(v)])}."
 
@@ -107,15 +126,23 @@ def _figures(v: Verdict) -> Iterator[str]:
     if v.score_us:
         yield f"{v.score_us:,.1f} µs" + (f" ({v.score_ci_us[0]:,.1f} to {v.score_ci_us[1]:,.1f})" if v.score_ci_us else "")
     if v.speedup:
-        yield f"{v.speedup:.2f} × the baseline"
+        yield f"{ratio(v.speedup)} × the baseline"
     if v.rank:
         yield f"rank {places(v.rank)}"
+
+
+def _cases(cases: Sequence[CaseResult]) -> list[str]:
+    """The table, without the columns that a mode leaves empty."""
+    rows = [("case", "outcome", "time µs", "baseline µs", "speedup", "max error"), *map(_case, cases)]
+    kept = [column for column in zip(*rows, strict=True) if any(cell != "–" for cell in column[1:])]
+    head, *body = zip(*kept, strict=True)
+    return table(head, body)
 
 
 def _case(case: CaseResult) -> tuple[str, ...]:
     speedup = case.baseline_us / case.time_us if case.baseline_us and case.time_us else None
     error = "–" if case.max_abs_err is None else f"{case.max_abs_err:.1e}"
-    return (case.name, case.outcome, number(case.time_us), number(case.baseline_us), "–" if speedup is None else f"{speedup:.2f}", error)
+    return (case.name, case.outcome, number(case.time_us), number(case.baseline_us), ratio(speedup), error)
 
 
 def _compiled(report: CompileReport) -> str:
@@ -127,18 +154,19 @@ def _compiled(report: CompileReport) -> str:
     return f"  {report.arch} {report.kernel}: {numbers}{unit}, {launch}"
 
 
-def _next(v: Verdict) -> str | None:
+def _next(v: Verdict, file: str) -> str | None:
     if v.outcome is None:
         return f"Follow it: derby watch {v.submission}"
     if v.accepted and v.mode != "ranked":
-        return f"Next: {RANK_IT.format(problem=v.problem)}"
+        return f"Next: {RANK_IT.format(file=file, problem=v.problem)}"
     if v.accepted:
         return f"See the board: derby board {v.problem}" if v.submission else None
     if v.outcome is Outcome.JUDGE_ERROR:
         return "Nothing to change in your file. Send it again; if it stays, tell the organizers the number."
-    if v.outcome is Outcome.CANCELLED:
+    if v.outcome is Outcome.CANCELLED or v.gate is Gate.DEVICE or not v.submission:    # without a number it was judged here
         return None
-    return f"Try a change here, without a server: derby judge FILE --problem {v.problem}"
+    mode = "" if v.mode is Mode.TEST else f" --mode {v.mode}"      # a test plays no hidden case
+    return f"Try a change here, without a server: derby judge {file} --problem {v.problem}{mode}"
 
 
 def _padded(text: str, width: int, is_number: bool) -> str:

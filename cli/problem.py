@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
     from kernelderby.judge.problem_check import CheckRow
 
 NameOrPath = Annotated[str, typer.Argument(metavar="P", help="A problem's name, or the path of its folder.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="P", help="A problem's name.", show_default=False)]
 Device = Annotated[str, typer.Option("--device", "-d", metavar="D", help="The device class.")]
 
 
 def build() -> typer.Typer:
     """The commands below `derby problem`."""
-    app = typer.Typer(no_args_is_help=True, help="Make, check and add problems.")
-    for command in (new, check, add):
-        app.command()(command)
+    app = typer.Typer(no_args_is_help=True, help="Make, check and add problems; open and close their boards.")
+    for command in (new, check, add, open_, close):
+        app.command(command.__name__.rstrip("_"))(command)
     return app
 
 
@@ -90,6 +92,34 @@ def new(
     spec.write_text(spec.read_text().replace(f"family: {model.spec.family}", f"family: {family}"))
     print(f"{folder} is a copy of {model.name}, and {baseline} its baseline.\n"
           f"Change problem.yml, reference.py, the statement, the starters and submissions/, then: derby problem check {name}")
+
+
+def open_(
+    problem: Name,
+    until: Annotated[datetime | None, typer.Option(metavar="TIME", help="Close it by itself then, in UTC: 2030-01-31T18:00:00.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a problem's boards take submissions, for good or until a time."""
+    _set_open(problem, True, until and until.replace(tzinfo=UTC), as_json)
+
+
+def close(problem: Name, as_json: AsJson = False) -> None:
+    """Let a problem's boards take no more submissions. What waits is still judged."""
+    _set_open(problem, False, None, as_json)
+
+
+def _set_open(problem: str, is_open: bool, until: datetime | None, as_json: bool) -> None:
+    from kernelderby.cli.organizer import opened
+    from kernelderby.storage import problems
+
+    with opened(Settings.from_env()) as database, database.begin() as session:
+        info = problems.set_open(session, problem, is_open, until)
+    if as_json:
+        print_json({"problem": info.name, "open": info.open, "closes_at": info.closes_at and info.closes_at.isoformat()})
+    elif info.open:
+        print(f"{info.name} is open" + (f" until {info.closes_at:%Y-%m-%d %H:%M} UTC." if info.closes_at else "."))
+    else:
+        print(f"{info.name} is closed. Open it again: derby problem open {info.name}")
 
 
 def _line(row: "CheckRow") -> str:

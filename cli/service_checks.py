@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from kernelderby.cli.data_folder import NETWORK_FILESYSTEMS, filesystem
 from kernelderby.cli.doctor import Check
-from kernelderby.cli.keys import server_of
+from kernelderby.cli.keys import is_loopback, server_of
 from kernelderby.cli.server import Server
 from kernelderby.cli.services import broker_program, choose_port
 from kernelderby.core.errors import DerbyError, SetupError
@@ -84,7 +84,7 @@ def _server(settings: Settings) -> Iterator[Check]:
         problems = Server(settings).get("problems", "problems")["problems"]
     except DerbyError:
         yield Check(part="server", works=None, found=f"none runs at {url}", fix="./derby up", still="`derby judge`, which needs none")
-        if (urlsplit(url).hostname or "") in ("127.0.0.1", "localhost"):
+        if is_loopback(url):
             yield _port(urlsplit(url).port or 80)
         return
     yield Check(part="server", works=True, found=f"{url} answers, with {len(problems)} problems")

@@ -16,5 +16,5 @@ def show(submission: Number, as_json: AsJson = False) -> None:
     if as_json:
         print_json(data)
     else:
-        print_verdict(verdict)
+        print_verdict(verdict, data.get("file_name"))
     raise typer.Exit(exit_status(verdict) if verdict.outcome else 0)

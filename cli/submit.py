@@ -29,10 +29,9 @@ def submit(
     fields = {"problem": problem, "device": device, "mode": mode.value, "licence": licence, "ai_use": ai_use}
     ticket = server.submit(file.name, source, {k: v for k, v in fields.items() if v})
     number = int(ticket["submission"])
-    taken = f" ({', '.join(ticket['inferred'])})" if ticket.get("inferred") else ""
-    say(f"Submission {number}: {ticket['problem']} on {ticket['device']}, {ticket['mode']}{taken}. {ticket['url']}")
+    say(f"Submission {number}: {ticket['problem']} on {ticket['device']}, {ticket['mode']}. {ticket['url']}")
     if wait:
-        finish(server, number, as_json)
+        finish(server, number, as_json, str(file))
     elif as_json:
         print_json(ticket)
     else:

@@ -1,9 +1,9 @@
 """Starts programs, starts the dead again, ends them all."""
 
 import contextlib
-import ctypes
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +12,12 @@ from types import TracebackType
 
 from kernelderby.core.errors import SetupError
 from kernelderby.core.text import clean_text
+from kernelderby.judge.sandbox import enter
 
-_PR_SET_PDEATHSIG = 1
 _HEALTHY_S = 30      # who ran that long failed by chance, not by set-up
 _LONGEST_PAUSE_S = 30
 _FAREWELL_S = 15     # to finish after SIGTERM
+_DIES_WITH_US = (sys.executable, "-I", "-S", enter.__file__, f"parent_death={int(signal.SIGTERM)}", "--")   # a worker hands its run back
 
 
 @dataclass(kw_only=True)
@@ -24,7 +25,7 @@ class Child:
     """A program that shall run."""
 
     name: str
-    command: Sequence[str]
+    command: Sequence[str]               # the program by its whole path
     environment: Mapping[str, str]
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
@@ -81,8 +82,8 @@ class Supervisor:
 
     def _launch(self, child: Child) -> None:
         with self._log(child).open("ab") as log:
-            child.process = subprocess.Popen(child.command, env=dict(child.environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                             start_new_session=True, preexec_fn=_die_with_parent)
+            child.process = subprocess.Popen([*_DIES_WITH_US, *child.command], env=dict(child.environment), stdin=subprocess.DEVNULL,
+                                             stdout=log, stderr=log, start_new_session=True)
         child.started = time.monotonic()
 
     def _bury(self, child: Child, status: int, now: float) -> None:
@@ -103,7 +104,3 @@ class Supervisor:
             lines = self._log(child).read_text(errors="replace").strip().splitlines()
             return clean_text(lines[-1], 500) if lines else "none."
         return "none."
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)   # SIGTERM, not SIGKILL: a worker hands its run back

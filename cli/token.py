@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelderby.cli.keys import server_of
 from kernelderby.cli.options import AsJson
 from kernelderby.cli.output import print_json, table
-from kernelderby.core.errors import NotFound
+from kernelderby.core.errors import NotFound, RequestError
 from kernelderby.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def build() -> typer.Typer:
 
 def new(
     person: Person,
-    role: Annotated[str, typer.Option(help="For a person who is new: contestant, organizer or admin.")] = "contestant",
+    role: Annotated[str | None, typer.Option(help="For a person who is new: contestant (the default), organizer or admin.")] = None,
     name: Annotated[str, typer.Option(help="What the token is for.")] = "",
     scope: Annotated[list[str] | None, typer.Option(help="submit, read, organize; repeatable. The default fits the role.")] = None,
     as_json: AsJson = False,
@@ -36,14 +37,18 @@ def new(
     from kernelderby.cli.organizer import opened
     from kernelderby.storage import people
 
-    with opened(Settings.from_env()) as database, database.begin() as session:
-        owner = people.by_name(session, person) or people.create(session, person, role)
+    settings = Settings.from_env()
+    with opened(settings) as database, database.begin() as session:
+        owner = people.by_name(session, person) or people.create(session, person, role or "contestant")
+        if role not in (None, owner.role):
+            raise RequestError(f"{owner.name} is a {owner.role} already, and stays one. Leave --role out, or name another person.")
         scopes = scope or (["submit", "read"] if owner.role == "contestant" else list(people.SCOPES))
         token = people.new_token(session, owner.id, name or "made by derby token", scopes)
     if as_json:
         print_json({"person": owner.name, "role": owner.role, "scopes": scopes, "token": token})
         return
-    print(f"The token of {owner.name} ({owner.role}; {', '.join(scopes)}), shown this once:\n{token}")
+    print(f"The token of {owner.name} ({owner.role}; {', '.join(scopes)}), shown this once:\n{token}\n"
+          f"With it they log in:  derby login --url {server_of(settings)}  or on the page /login there.")
 
 
 def list_(person: Person, as_json: AsJson = False) -> None:

@@ -110,19 +110,18 @@ def _at_port(settings: Settings, port: int) -> Settings:
 
 @contextmanager
 def _address_file(settings: Settings, local: str) -> Iterator[None]:
-    """While it runs, `url` in the data folder says where."""
-    path = settings.data / "url"
-    path.write_text(f"{local}\n")
+    """While it runs, a file in the data folder says where."""
+    settings.url_file.write_text(f"{local}\n")
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        settings.url_file.unlink(missing_ok=True)
 
 
 def _insist_on_a_sandbox(settings: Settings) -> None:
-    from kernelderby.cli.doctor import sandbox_capabilities
+    from kernelderby.judge.judging import sandbox_of
 
-    found = sandbox_capabilities(settings.sandbox)
+    found = sandbox_of(settings.sandbox).capabilities()
     if not found.works:
         still = "Without one `derby judge FILE --problem P --sandbox none` works, for your own files."
         raise SandboxUnavailable(" ".join(["No sandbox works on this machine.", *found.missing, still]))
@@ -158,7 +157,7 @@ def _point_at_the_first(settings: Settings, as_json: bool) -> int:
 def _address_of_the_first(settings: Settings) -> str:
     """Where the other one runs; it may be about to start."""
     deadline = time.monotonic() + _PATIENCE_S
-    while not (settings.data / "url").is_file() and time.monotonic() < deadline:
+    while not settings.url_file.is_file() and time.monotonic() < deadline:
         time.sleep(0.1)
     return server_of(settings)
 

@@ -18,8 +18,8 @@ def watch(submission: Number, as_json: AsJson = False) -> None:
     finish(Server(Settings.from_env()), submission, as_json)
 
 
-def finish(server: Server, submission: int, as_json: bool) -> None:
-    """Wait for the verdict, print it, and end with its exit status. Ctrl-C ends the waiting alone."""
+def finish(server: Server, submission: int, as_json: bool, file: str | None = None) -> None:
+    """Wait for the verdict, print it, and end with its exit status. Ctrl-C ends the waiting alone. `file`: where the kernel lies here."""
     try:
         data = wait_for(server, submission, say)
     except KeyboardInterrupt:
@@ -29,7 +29,7 @@ def finish(server: Server, submission: int, as_json: bool) -> None:
     if as_json:
         print_json(data)
     else:
-        print_verdict(verdict)
+        print_verdict(verdict, file or data.get("file_name"))
     raise typer.Exit(exit_status(verdict))
 
 

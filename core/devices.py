@@ -12,7 +12,6 @@ class DeviceClass:
     name: str                  # as in every command and on every board
     title: str
     arch: str | None           # the CUDA target that runs there; None: no GPU
-    shared_bytes: int | None   # shared memory one block may use at most (CUDA programming guide, compute capabilities)
 
     @property
     def kind(self) -> str:
@@ -20,14 +19,14 @@ class DeviceClass:
         return "gpu" if self.arch else "cpu"
 
 
-CPU = DeviceClass(name="cpu", title="CPU (Triton interpreter)", arch=None, shared_bytes=None)
+CPU = DeviceClass(name="cpu", title="CPU (Triton interpreter)", arch=None)
 DEVICES: dict[str, DeviceClass] = {
     d.name: d
     for d in (
         CPU,
-        DeviceClass(name="h100", title="NVIDIA H100", arch="sm_90a", shared_bytes=227 * 1024),
-        DeviceClass(name="h200", title="NVIDIA H200", arch="sm_90a", shared_bytes=227 * 1024),
-        DeviceClass(name="b200", title="NVIDIA B200", arch="sm_100a", shared_bytes=227 * 1024),
+        DeviceClass(name="h100", title="NVIDIA H100", arch="sm_90a"),
+        DeviceClass(name="h200", title="NVIDIA H200", arch="sm_90a"),
+        DeviceClass(name="b200", title="NVIDIA B200", arch="sm_100a"),
     )
 }
 COMPILE_TARGETS = ("sm_90a", "sm_100a")   # what a Triton entry is compiled for on the CPU class

@@ -43,8 +43,6 @@ class SourceTooLarge(RequestError):
 class BadSource(RequestError):
     """The file is not a kernel source. Send one UTF-8 text file that ends in .py or .cu."""
 
-    status = 422
-
 
 class ConflictingDirectives(RequestError):
     """The file's header lines contradict each other or the request. Remove one of them."""
@@ -95,6 +93,12 @@ class ProblemBroken(DerbyError):
 
 class SandboxUnavailable(DerbyError):
     """No sandbox works on this machine. Run `derby doctor` to see which part is missing."""
+
+    status = 503
+
+
+class StorageUnavailable(DerbyError):
+    """The platform cannot write now: its database is busy or away, or its disk is full. Nothing was taken; try again in a minute."""
 
     status = 503
 

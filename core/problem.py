@@ -7,13 +7,24 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from kernelderby.core.devices import DeviceClass
 
 DTYPES: dict[str, int] = {   # torch's names, bytes an element
     "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
 }
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,63}")
+
+
+def _known_dtype(name: str) -> str:
+    if name not in DTYPES:
+        raise ValueError(f"dtype {name!r} is none of {', '.join(DTYPES)}")
+    return name
+
+
+Dtype = Annotated[str, AfterValidator(_known_dtype)]
 
 
 class _Data(BaseModel):
@@ -45,7 +56,7 @@ class InputSpec(_Data):
     """A tensor (shape and dtype) or a number (scalar)."""
 
     shape: tuple[str | int, ...] | None = None
-    dtype: str = "bfloat16"
+    dtype: Dtype = "bfloat16"
     scalar: Literal["float32", "int32", "int64"] | None = None
     bind: Bind = Bind.REVEAL
     views: dict[str, tuple[str | int, ...]] = Field(default_factory=dict)   # extra names for export and the oracle
@@ -55,11 +66,6 @@ class InputSpec(_Data):
         if (self.shape is None) == (self.scalar is None):
             raise ValueError("an input has a shape and a dtype, or is a scalar")
         return self
-
-    @field_validator("dtype")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return known_dtype(value)
 
 
 class Budget(_Data):
@@ -79,7 +85,7 @@ class OutputSpec(_Data):
     """A tensor the entry fills. `rows` names its leading axes; the rest is one row. Empty list: the whole tensor is one row."""
 
     shape: tuple[str | int, ...]
-    dtype: str = "bfloat16"
+    dtype: Dtype = "bfloat16"
     rows: tuple[str, ...] = ()
     budget: Budget
     empty_row: float | None = None            # what a row without any key holds, for statement and export
@@ -91,11 +97,6 @@ class OutputSpec(_Data):
             raise ValueError("rows must name the leading axes of shape")
         return self
 
-    @field_validator("dtype")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return known_dtype(value)
-
 
 class CaseSpec(_Data):
     """A public case. Keys beyond these belong to `make_inputs` and stand in `extra`."""
@@ -103,13 +104,8 @@ class CaseSpec(_Data):
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
     axes: dict[str, int] = Field(default_factory=dict)
-    dtype: str = "bfloat16"                   # replaces every bfloat16 of the problem
+    dtype: Dtype = "bfloat16"                   # replaces every bfloat16 of the problem
     model: str | None = None                  # whose shapes these are
-
-    @field_validator("dtype")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return known_dtype(value)
 
 
 class Draw(_Data):
@@ -136,8 +132,13 @@ class HiddenSpec(_Data):
     recipe: str | None = None
     gate: Literal["any_input", "any_shape"] | None = None     # None: any_input with a recipe, else any_shape
 
+    @property
+    def failed_gate(self) -> str:
+        """The gate that a failure of these cases belongs to."""
+        return self.gate or ("any_input" if self.recipe else "any_shape")
 
-class Work(_Data):
+
+class WorkSpec(_Data):
     """Lower bounds of the work, as formulas over axes, integer inputs and `let`."""
 
     let: dict[str, str | int | float] = Field(default_factory=dict)
@@ -168,7 +169,7 @@ class ProblemFile(_Data):
     plan: tuple[str, ...] = ()
     cases: Annotated[dict[str, tuple[CaseSpec, ...]], Field(min_length=1)]
     hidden: dict[str, tuple[HiddenSpec, ...]] = Field(default_factory=dict)
-    work: Work = Work()
+    work: WorkSpec = WorkSpec()
     limits: Limits = Limits()
     serves: bool = False
     libraries: Literal["none", "listed", "any"] = "any"
@@ -245,28 +246,20 @@ class Case:
     gate: str = "right"                  # the gate a failure of this case belongs to
 
 
-def known_dtype(name: str) -> str:
-    """`name` if torch's name of a dtype we take. Raises ValueError."""
-    if name not in DTYPES:
-        raise ValueError(f"dtype {name!r} is none of {', '.join(DTYPES)}")
-    return name
+def public_cases(problem: ProblemFile, device: DeviceClass) -> list[Case]:
+    """The public cases of a device class: those listed for it by name, else its kind's."""
+    return [_case(problem, spec) for spec in problem.cases.get(device.name) or problem.cases.get(device.kind, ())]
 
 
-def public_cases(problem: ProblemFile, device: str, kind: str) -> list[Case]:
-    """The public cases of a device class: those listed for it by name, else its kind's (`cpu` or `gpu`)."""
-    return [_case(problem, spec) for spec in problem.cases.get(device) or problem.cases.get(kind, ())]
+def hidden_specs(problem: ProblemFile, device: DeviceClass) -> tuple[HiddenSpec, ...]:
+    """The hidden families of a device class, found the same way."""
+    return problem.hidden.get(device.name) or problem.hidden.get(device.kind, ())
 
 
-def hidden_specs(problem: ProblemFile, device: str, kind: str) -> tuple[HiddenSpec, ...]:
-    """The hidden families of a device class."""
-    return problem.hidden.get(device) or problem.hidden.get(kind, ())
-
-
-def hidden_case(problem: ProblemFile, spec: HiddenSpec, base: Case, drawn: Mapping[str, int], index: int) -> Case:
+def hidden_case(spec: HiddenSpec, base: Case, drawn: Mapping[str, int], index: int) -> Case:
     """The hidden case that `spec` makes of the public case `base` with the axes `drawn`."""
-    gate = spec.gate or ("any_input" if spec.recipe else "any_shape")
     return Case(name=f"hidden{index}", axes={**base.axes, **drawn}, dtype=base.dtype, recipe=spec.recipe,
-                extra={**base.extra, **(spec.model_extra or {})}, model=base.model, hidden=True, gate=gate)
+                extra={**base.extra, **(spec.model_extra or {})}, model=base.model, hidden=True, gate=spec.failed_gate)
 
 
 def _case(problem: ProblemFile, spec: CaseSpec) -> Case:

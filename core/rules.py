@@ -28,11 +28,13 @@ class Quota:
 def choose_problem(asked: str | None, directives: Directives, inferred: list[str]) -> str:
     """The problem's name, from the request or the header. Raises ConflictingDirectives, or RequestError where neither says it."""
     if asked and directives.problem and asked != directives.problem:
-        raise ConflictingDirectives(f"The header names the problem {directives.problem[:80]!r}, the request {asked[:80]!r}. Remove one.")
+        raise ConflictingDirectives(f"The file's header names the problem {directives.problem[:80]!r}, but you chose {asked[:80]!r}. "
+                                    "Change one of them.")
     if asked:
         return asked
     if not directives.problem:
-        raise RequestError("Which problem is this for? Name it in the request, or in a header line `#!POPCORN leaderboard NAME`.")
+        raise RequestError("Which problem is this for? Choose it (--problem on the command line), or write a line "
+                           "`#!POPCORN leaderboard NAME` at the top of the file.")
     inferred.append("problem")
     return directives.problem
 
@@ -45,7 +47,8 @@ def choose_device(asked: str | None, directives: Directives, offered: Sequence[s
     if asked:
         name = device_class(asked).name
         if directives.devices and name not in directives.devices:
-            raise ConflictingDirectives(f"The header names the device {directives.devices[0][:40]!r}, the request {name!r}. Remove one.")
+            raise ConflictingDirectives(f"The file's header names the device {directives.devices[0][:40]!r}, but you chose {name!r}. "
+                                        "Change one of them.")
     else:
         name = _implied_device(directives, offered)
         inferred.append("device")
@@ -68,7 +71,8 @@ def check_ai_use(ai_use: str) -> str:
     """How AI took part, tidied: a known word, with a remark after a colon if wanted; empty: not said. Raises RequestError."""
     said = one_line(ai_use, 300)
     if said and said.partition(":")[0].strip().lower() not in AI_USES:
-        raise RequestError(f"AI use is one of {', '.join(AI_USES)}, with a remark after a colon if you like; {said[:40]!r} is none.")
+        raise RequestError(f"AI use is one of {', '.join(AI_USES)}, with a remark after a colon if you like; "
+                           f"{said[:40]!r} is not among them.")
     return said
 
 

@@ -22,7 +22,7 @@ class Estimate:
 def estimate(cases: Sequence[Blocks], seed: int = 0) -> Estimate:
     """The score of an entry: geometric mean over cases of the median over all calls, with its interval over blocks."""
     low, high = bootstrap_ci(cases, seed=seed)
-    score = geomean([_median(blocks) for blocks in cases])
+    score = geomean([median_of(blocks) for blocks in cases])
     return Estimate(score_us=score, low_us=min(low, score), high_us=max(high, score))
 
 
@@ -45,7 +45,7 @@ def bootstrap_ci(cases: Sequence[Blocks], *, seed: int = 0, draws: int = 1000, l
 def rank_intervals(entries: Sequence[Estimate], min_effect: float = 0.005, bound: float = 0.0) -> list[tuple[int, int]]:
     """For each entry [1 + entries significantly faster, n − entries significantly slower].
 
-    `min_effect` and `bound` are shares: a gap below the larger of the two is a tie whatever the intervals say.
+    Significant: the interval of the ratio excludes 1, and the gap is larger than the shares `min_effect` and `bound`.
     """
     order = sorted(range(len(entries)), key=lambda i: entries[i].score_us)
     logs = [math.log(entries[i].score_us) for i in order]
@@ -71,19 +71,14 @@ def rank_intervals(entries: Sequence[Estimate], min_effect: float = 0.005, bound
     return ranks
 
 
-def significantly_faster(a: Estimate, b: Estimate, min_effect: float = 0.005, bound: float = 0.0) -> bool:
-    """Whether `a` is faster than `b`: the interval of their ratio excludes 1 and the gap is larger than `min_effect` and `bound`."""
-    gap = math.log(b.score_us) - math.log(a.score_us)
-    return gap > max(math.log1p(max(min_effect, bound)), math.hypot(_log_error(a), _log_error(b)))
+def median_of(blocks: Blocks) -> float:
+    """Of all calls of all blocks."""
+    return median([t for block in blocks for t in block])
 
 
 def _log_error(entry: Estimate) -> float:
     """Half the width of the interval of log(score); two of them add as the root of squares, since the runs are independent."""
     return (math.log(entry.high_us) - math.log(entry.low_us)) / 2
-
-
-def _median(blocks: Blocks) -> float:
-    return median([t for block in blocks for t in block])
 
 
 class _Redrawn:
@@ -97,7 +92,7 @@ class _Redrawn:
         count = len(self._blocks)
         drawn = tuple(sorted(generator.randrange(count) for _ in range(count)))
         if drawn not in self._known:
-            self._known[drawn] = _median([self._blocks[i] for i in drawn])
+            self._known[drawn] = median_of([self._blocks[i] for i in drawn])
         return self._known[drawn]
 
 

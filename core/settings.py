@@ -53,9 +53,28 @@ class Settings:
         return self.database_url or f"sqlite:///{self.data.absolute() / 'derby.sqlite'}"
 
     @property
+    def artifacts(self) -> Path:
+        """The folder of sources and problem archives."""
+        return self.data / "artifacts"
+
+    @property
+    def url_file(self) -> Path:
+        """Where `derby up` says its address while it runs."""
+        return self.data / "url"
+
+    @property
+    def token_file(self) -> Path:
+        """Where the local organizer's token is kept."""
+        return self.data / "token"
+
+    @property
     def server(self) -> str:
         """The address a contestant's commands talk to, without a trailing slash."""
         return (self.url or self.public_url).rstrip("/")
+
+    def address(self, path: str) -> str:
+        """The public address of one of our paths, such as `/submissions/12`."""
+        return self.public_url.rstrip("/") + path
 
 
 def _lookup(environ: Mapping[str, str], name: str) -> str | None:

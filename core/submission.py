@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernelderby.core.errors import BadSource, ConflictingDirectives, SourceTooLarge
 from kernelderby.core.verdict import Mode
@@ -34,7 +34,7 @@ class SubmitRequest:
     ai_use: str = ""                    # none, assisted or agent; with free text after a colon
     contest_id: int | None = None       # None: the practice board
     idempotency_key: str | None = None
-    door: str = field(default="api")    # api, web, cli, bot: for the audit
+    door: str = "api"                   # api, web, cli, bot: for the audit
 
 
 def read_source(file_name: str, source: bytes) -> str:

@@ -20,5 +20,10 @@ def one_line(text: object, limit: int = 200) -> str:
     return " ".join(clean_text(text, limit).split())
 
 
+def table_cell(text: str) -> str:
+    """`text` for a CSV file: what a spreadsheet would run as a formula gets a quote before it."""
+    return f"'{text}" if text[:1] in tuple("=+-@\t") else text
+
+
 def _is_plain(character: str) -> bool:
     return character in "\n\t" or (unicodedata.category(character) not in ("Cc", "Cs") and character not in _BIDI)

@@ -1,7 +1,7 @@
 """What a judging says: outcome, gate, numbers. Also the wire form that every door and export reads."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -67,6 +67,9 @@ class Flag(StrEnum):
     NO_SANDBOX = "no_sandbox"
 
 
+Count = Annotated[int, Field(ge=0, lt=2**31)]     # a box may say a number that no reader of JSON can hold
+
+
 class _Wire(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="forbid")
 
@@ -76,9 +79,9 @@ class CompileReport(_Wire):
 
     kernel: str
     arch: str                       # sm_90a, sm_100a
-    registers: int | None = None    # a thread
-    shared_bytes: int | None = None
-    spills: int | None = None       # registers spilled, a thread
+    registers: Count | None = None  # a thread
+    shared_bytes: Count | None = None
+    spills: Count | None = None     # registers spilled, a thread
     tensor_core: str | None = None  # wgmma, tcgen05, mma or None
     would_launch: bool = False      # fits the target's shared memory and compiled
     message: str | None = None      # why it did not compile

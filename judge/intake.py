@@ -145,6 +145,6 @@ def _request_hash(request: SubmitRequest) -> str:
 def _ticket(session: Session, settings: Settings, submission_id: int, inferred: list[str]) -> Ticket:
     view = submissions.view(session, submission_id)
     return Ticket(
-        submission=view.id, url=f"{settings.public_url.rstrip('/')}/submissions/{view.id}", problem=view.problem, device=view.device,
+        submission=view.id, url=settings.address(f"/submissions/{view.id}"), problem=view.problem, device=view.device,
         mode=view.mode, inferred=inferred, position=view.position,
     )

@@ -1,6 +1,5 @@
 """Judging one entry: a referee decides, a box runs the entry, and this lends the one to the other."""
 
-import fcntl
 import logging
 import os
 import time
@@ -15,8 +14,8 @@ from kernelderby.core.problem import hidden_specs, public_cases
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Flag, Mode, Verdict
-from kernelderby.judge.box.wire import Closed, Late
-from kernelderby.judge.referees import Referee, Referees, failure
+from kernelderby.judge.box.wire import Closed, Late, sealed_file
+from kernelderby.judge.referees import RefereeProcess, Referees, failure
 from kernelderby.judge.sandbox.base import Box, BoxLimits, Sandbox
 from kernelderby.judge.sandbox.bubblewrap import Bubblewrap
 from kernelderby.judge.sandbox.pool import Pool
@@ -27,9 +26,9 @@ log = logging.getLogger(__name__)
 Report = Callable[[str, dict[str, Any]], None]
 
 _LOOK_S = 0.05              # how often a judging looks whether it was cancelled
-_INSPECTION_S = 600.0
+_GPU_HOST_BYTES = 6 << 30    # of host memory: libraries, the context, Triton's compiler
+_GPU_THREADS = 512
 _OWN_WORK_S = 120.0         # of the referee, beside what the entry may take
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class Job:
 class Judge:
     """Owns the warm boxes and the referees. For one thread."""
 
-    def __init__(self, settings: Settings, sandbox: Sandbox, warm_boxes: int) -> None:
+    def __init__(self, sandbox: Sandbox, warm_boxes: int) -> None:
         self._sandbox = sandbox
         self._warm_boxes = warm_boxes
         self._pools: dict[str, Pool] = {}            # boxes for entries, by class
@@ -113,7 +112,7 @@ class Judge:
             self._house_pools[device.name] = Pool(self._sandbox, device.name, 1)
         return self._house_pools[device.name]
 
-    def _ready(self, job: Job) -> Referee:
+    def _ready(self, job: Job) -> RefereeProcess:
         """The referee; where none was warm, boxes start beside it. Nothing else starts while calls are timed."""
         if job.mode is Mode.TEST:
             return self._referees.get(job.problem, job.device)
@@ -122,7 +121,7 @@ class Judge:
         self._house_pool(job.device).settle()
         return self._referees.get(job.problem, job.device)
 
-    def _completed(self, verdict: Verdict, job: Job, referee: Referee, waited_s: float, total_s: float) -> Verdict:
+    def _completed(self, verdict: Verdict, job: Job, referee: RefereeProcess, waited_s: float, total_s: float) -> Verdict:
         can = self._sandbox.capabilities()
         environment = {**referee.environment, "sandbox": can.name, "memory_limit": can.memory_limit, "process_limit": can.process_limit,
                        "freeze": can.freeze, "own_uid": can.own_uid}
@@ -133,17 +132,22 @@ class Judge:
 
 
 def open_judge(settings: Settings, sandbox_name: str) -> Judge:
-    """A judge with the sandbox of that name: bubblewrap or none. Raises SetupError for another."""
+    """A judge with the sandbox of that name. Raises SetupError for one that is not known."""
+    return Judge(sandbox_of(sandbox_name), settings.warm_boxes)
+
+
+def sandbox_of(name: str) -> Sandbox:
+    """The sandbox of that name: bubblewrap or none. Raises SetupError for another."""
     sandboxes: dict[str, Callable[[], Sandbox]] = {"bubblewrap": Bubblewrap, "none": Unsandboxed}
-    if sandbox_name not in sandboxes:
-        raise SetupError(f"There is no sandbox {sandbox_name[:40]!r}. Known: {', '.join(sandboxes)}.")
-    return Judge(settings, sandboxes[sandbox_name](), settings.warm_boxes)
+    if name not in sandboxes:
+        raise SetupError(f"There is no sandbox {name[:40]!r}. Known: {', '.join(sandboxes)}.")
+    return sandboxes[name]()
 
 
 class _Run:
     """One judging: what the referee asks for, and the boxes it was lent."""
 
-    def __init__(self, job: Job, referee: Referee, pool: Pool, house_pool: Pool, report: Report,
+    def __init__(self, job: Job, referee: RefereeProcess, pool: Pool, house_pool: Pool, report: Report,
                  cancelled: Callable[[], bool]) -> None:
         self._job, self._referee, self._report, self._cancelled = job, referee, report, cancelled
         self._pool, self._house_pool = pool, house_pool
@@ -170,7 +174,7 @@ class _Run:
 
     def _send_job(self) -> None:
         job = self._job
-        fd = _source_file(job.source)
+        fd = sealed_file(job.source)
         try:
             told = {"submission": job.submission, "attempt": job.attempt, "mode": job.mode, "file_name": job.file_name,
                     "seed": job.seed.hex()}
@@ -196,7 +200,7 @@ class _Run:
             self._referee.house.append(box)
         else:
             self._lent[box.id] = box
-            box.limit(BoxLimits(memory_bytes=self._job.problem.spec.limits.memory_mb * 1024 * 1024))
+            box.limit(_limits(self._job))
         self._referee.channel.send({"op": "box", "box": box.id, "freezer": box.freezer()}, [box.wire.fileno(), box.log_fd])
 
     def _end_box(self, message: dict[str, Any]) -> None:
@@ -218,16 +222,16 @@ _HEARD: dict[str, Callable[[_Run, dict[str, Any]], None]] = {
 }
 
 
+def _limits(job: Job) -> BoxLimits:
+    """What the problem allows; on a GPU, what the context and a compiler take comes on top."""
+    memory = job.problem.spec.limits.memory_mb * 1024 * 1024
+    if job.device.arch is None:
+        return BoxLimits(memory_bytes=memory)
+    return BoxLimits(memory_bytes=memory + _GPU_HOST_BYTES, processes=_GPU_THREADS)
+
+
 def _longest_s(job: Job) -> float:
     """More than any run may take: the entry's own limits for loading and each case, and as much again for our work on it."""
-    spec, device = job.problem.spec, job.device
-    parts = 3 + len(public_cases(spec, device.name, device.kind)) + len(hidden_specs(spec, device.name, device.kind))
+    spec = job.problem.spec
+    parts = 3 + len(public_cases(spec, job.device)) + len(hidden_specs(spec, job.device))
     return _OWN_WORK_S + 2 * parts * spec.limits.time_s
-
-
-def _source_file(source: bytes) -> int:
-    """A read-only file in memory; the caller closes it."""
-    fd = os.memfd_create("source", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(fd, source)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-    return fd

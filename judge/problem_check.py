@@ -72,7 +72,7 @@ def _rows(problem: Problem, device: DeviceClass, judge: Judge) -> Iterator[Check
     try:
         seed = hashlib.sha256(problem.name.encode()).digest()
         for found in judge.inspect(problem, device, seed):
-            yield CheckRow(what=found["what"], ok=found["ok"], message=found["message"])
+            yield CheckRow(**found)
         files = bundled(problem, device)
     except ProblemBroken as error:
         yield CheckRow(what="reference.py", ok=False, message=error.message)
@@ -90,7 +90,7 @@ def _statement_faults(problem: Problem, device: DeviceClass) -> Iterator[str]:
         yield "Write statement.md: the formula, shapes, and everything the contract leaves open otherwise."
         return
     names = [*problem.spec.inputs, *problem.spec.outputs]
-    recipes = {spec.recipe for spec in hidden_specs(problem.spec, device.name, device.kind) if spec.recipe}
+    recipes = {spec.recipe for spec in hidden_specs(problem.spec, device) if spec.recipe}
     for name in [*names, *sorted(recipes)]:
         if f"`{name}`" not in text:
             yield f"The statement does not name `{name}`."

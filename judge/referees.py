@@ -14,24 +14,23 @@ from typing import Any
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.errors import DerbyError, ProblemBroken, RefereeLost
 from kernelderby.core.problem_folder import Problem
-from kernelderby.judge.box.wire import Channel, Closed, Late
+from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Channel, Closed, Late
 from kernelderby.judge.sandbox.base import Box
 
 log = logging.getLogger(__name__)
 
 KEPT_WARM = 2
-LIMIT_BYTES = 8 * 1024 * 1024
 _UP_WITHIN_S = 180.0          # importing torch from a cold disk, and drawing every case once
 _INSPECTED_WITHIN_S = 600.0
 _DIES_WITHIN_S = 5.0
 
 
-class Referee:
+class RefereeProcess:
     """One referee process, and the house box it was lent for its life."""
 
     def __init__(self, problem: Problem, device: DeviceClass) -> None:
         ours, theirs = socket.socketpair()
-        self.channel = Channel(ours, LIMIT_BYTES)
+        self.channel = Channel(ours, TRUSTED_LIMIT_BYTES)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kernelderby.judge.referee", str(theirs.fileno()), str(problem.folder), device.name],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
@@ -87,9 +86,9 @@ class Referees:
     """The warm ones, latest used last."""
 
     def __init__(self) -> None:
-        self._warm: OrderedDict[tuple[str, ...], Referee] = OrderedDict()
+        self._warm: OrderedDict[tuple[str, ...], RefereeProcess] = OrderedDict()
 
-    def get(self, problem: Problem, device: DeviceClass) -> Referee:
+    def get(self, problem: Problem, device: DeviceClass) -> RefereeProcess:
         """A referee that is up. Raises ProblemBroken when the problem's Python fails, RefereeLost when none can be started."""
         key = _key(problem, device)
         referee = self._warm.get(key)
@@ -105,7 +104,7 @@ class Referees:
         referee = self._warm.get(_key(problem, device))
         return referee is not None and referee.is_alive()
 
-    def discard(self, referee: Referee) -> None:
+    def discard(self, referee: RefereeProcess) -> None:
         """Kill one that failed; the next `get` starts a fresh one."""
         for key, warm in list(self._warm.items()):
             if warm is referee:
@@ -117,11 +116,11 @@ class Referees:
         while self._warm:
             self._warm.popitem()[1].close()
 
-    def _started(self, key: tuple[str, ...], problem: Problem, device: DeviceClass) -> Referee:
+    def _started(self, key: tuple[str, ...], problem: Problem, device: DeviceClass) -> RefereeProcess:
         if stale := self._warm.pop(key, None):
             stale.close()
         started = time.monotonic()
-        referee = Referee(problem, device)
+        referee = RefereeProcess(problem, device)
         try:
             referee.wait_until_up()
         except DerbyError:

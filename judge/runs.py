@@ -40,7 +40,7 @@ class Runs:
     """The runs of one worker on one device class."""
 
     def __init__(self, settings: Settings, database: Database, device: DeviceClass) -> None:
-        artifacts = ArtifactStore(settings.data / "artifacts")
+        artifacts = ArtifactStore(settings.artifacts)
         self.runner = f"{socket.gethostname()}/{device.name}/{os.getpid()}"[:80]
         self._database = database
         self._device = device

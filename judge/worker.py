@@ -2,11 +2,14 @@
 
 import logging
 import os
+import platform
 import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 
 from celery.signals import worker_shutting_down
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +27,7 @@ log = logging.getLogger(__name__)
 GRACE_S = 5.0        # a run that ends by itself this soon after SIGTERM keeps its verdict
 LET_GO_S = 10.0      # then it is interrupted, and this long may the judge take to notice
 SEEN_S = 15.0        # how often the runner's row is renewed
+KERNELS_IMPORT = ("torch", "triton", "numpy", "apache-tvm-ffi", "nvidia-cutlass-dsl", "tilelang", "helion")
 
 
 def run_worker(settings: Settings, device: str, make_judge: Callable[[], Judge] | None = None) -> None:
@@ -110,10 +114,19 @@ def _wait_for_signal() -> None:
     stop.wait()
 
 
+def _installed() -> dict[str, str]:
+    """Versions of what a kernel may import here."""
+    found = {"python": platform.python_version()}
+    for name in KERNELS_IMPORT:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
 def _keep_seen(database: Database, runner: str, device: str, settings: Settings) -> Callable[[], None]:
     """Keep the runner's row fresh from a thread of its own; returns what ends that and takes the row away."""
     stop = threading.Event()
-    environment = {"host": socket.gethostname(), "pid": os.getpid(), "sandbox": settings.sandbox}
+    environment = {"host": socket.gethostname(), "pid": os.getpid(), "sandbox": settings.sandbox, "kernels_find": _installed()}
 
     def work() -> None:
         while True:

@@ -16,7 +16,7 @@ from kernelderby.leaderboard_web import problem_json
 from kernelderby.leaderboard_web.api import boards, contests, devices, events, people, problems, submissions
 from kernelderby.leaderboard_web.door import Door
 from kernelderby.leaderboard_web.pages import about, entries, home, login, problem, submission, submit, theme
-from kernelderby.leaderboard_web.problem_json import Problem
+from kernelderby.leaderboard_web.problem_json import ProblemDetails
 from kernelderby.leaderboard_web.rendering import STATIC, Pages
 from kernelderby.leaderboard_web.security import Guard
 from kernelderby.leaderboard_web.ticker import Ticker
@@ -42,7 +42,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = _Described(title="Kernel Derby", version="1", description=DESCRIPTION, openapi_url="/api/openapi.json",
                      docs_url=None, redoc_url=None, lifespan=_lifespan)
     database = connect(settings.database)
-    app.state.door = Door(settings=settings, database=database, artifacts=ArtifactStore(settings.data / "artifacts"),
+    app.state.door = Door(settings=settings, database=database, artifacts=ArtifactStore(settings.artifacts),
                           ring=ring(settings), ticker=Ticker(database), pages=Pages())
     for module in API:
         app.include_router(module.router, prefix="/api/v1")
@@ -61,7 +61,7 @@ class _Described(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI description."""
         described = super().openapi()
-        described["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+        described["components"]["schemas"]["ProblemDetails"] = ProblemDetails.model_json_schema()
         return described
 
 

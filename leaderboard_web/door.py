@@ -40,7 +40,7 @@ TheDoor = Annotated[Door, Depends(door_of)]
 
 
 async def viewer_of(request: Request, door: TheDoor) -> PersonInfo | None:
-    """Who asks: by bearer token, else by session cookie, else None. Raises NotLoggedIn for a token that is not known."""
+    """Who asks: by bearer token, else by session cookie, else None. Pages name them too. Raises NotLoggedIn for an unknown token."""
     person = await run_in_threadpool(_look_up, door, request.headers.get("authorization"), request.cookies.get(COOKIE))
     request.state.person = person
     return person

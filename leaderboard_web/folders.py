@@ -37,7 +37,7 @@ class Folder:
 
     def gates(self, device: DeviceClass) -> frozenset[Gate]:
         """The gates that a ranked entry meets on that device class."""
-        public = {Gate(case.gate) for case in public_cases(self.spec, device.name, device.kind)}
+        public = {Gate(case.gate) for case in public_cases(self.spec, device)}
         gpu = {Gate.DOES_WORK, *([Gate.SERVES] if self.spec.serves else [])} if device.kind == "gpu" else set[Gate]()
         return frozenset({Gate.RIGHT, Gate.HONEST_TIME} | public | gpu) | self._hidden(device)
 
@@ -59,7 +59,7 @@ def _read(artifacts: ArtifactStore, key: str) -> Folder:
     return Folder(
         spec=spec.model_copy(update={"hidden": {}}), statement=statement, intro=intro, details=details,
         starters={name: text for name, text in files.items() if name.startswith("starter")},
-        hidden_gates={kind: frozenset(Gate(f.gate or ("any_input" if f.recipe else "any_shape")) for f in families)
+        hidden_gates={kind: frozenset(Gate(f.failed_gate) for f in families)
                       for kind, families in spec.hidden.items()})
 
 

@@ -1,5 +1,6 @@
 """Errors as answers: application/problem+json under /api, a page with the same sentence elsewhere."""
 
+import errno
 import logging
 import re
 from http import HTTPStatus
@@ -9,15 +10,18 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from kernelderby.core.errors import DerbyError
+from kernelderby.core.errors import DerbyError, StorageUnavailable
 from kernelderby.core.text import one_line
 from kernelderby.leaderboard_web.headers import HEADERS
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
+TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}   # a file as it is
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _RETRY_AFTER_S = {429: "60", 503: "30"}
 _SENTENCES = {
     404: "There is nothing at this address. The API is described at /api/openapi.json.",
@@ -26,7 +30,7 @@ _SENTENCES = {
 }
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """An error (RFC 9457). `detail` is a sentence that says what to do."""
 
     type: str = Field(examples=["urn:kernelderby:quota_spent"], description="Which kind of error, for programs.")
@@ -40,10 +44,12 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(DerbyError, _derby_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(OperationalError, _storage_error)
+    app.add_exception_handler(OSError, _storage_error)
     app.add_exception_handler(Exception, _our_fault)
 
 
-def error_response(request: Request, problem: Problem) -> Response:
+def error_response(request: Request, problem: ProblemDetails) -> Response:
     """`problem` in the form that this address speaks."""
     headers = dict(HEADERS)   # an answer to our own failure is sent outside the guard
     if problem.status in _RETRY_AFTER_S:
@@ -57,15 +63,15 @@ def error_response(request: Request, problem: Problem) -> Response:
     return page
 
 
-def problem_of(error: DerbyError) -> Problem:
+def problem_of(error: DerbyError) -> ProblemDetails:
     """A domain error as an answer."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
-    return Problem(type=f"urn:kernelderby:{name}", title=name.replace("_", " ").capitalize(), status=error.status, detail=error.message)
+    return _plain(error.status, name, error.message)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The error answers of an operation, for its OpenAPI description. Any operation may also answer 400, 403, 413 and 422."""
-    return {s: {"description": HTTPStatus(s).phrase, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    return {s: {"description": HTTPStatus(s).phrase, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}}
             for s in sorted({400, 403, 413, 422, *statuses})}
 
 
@@ -92,9 +98,15 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return response
 
 
+async def _storage_error(request: Request, error: Exception) -> Response:
+    log.error("storage error", exc_info=error, extra={"path": request.url.path})
+    is_known = isinstance(error, OperationalError) or getattr(error, "errno", None) in _NO_ROOM
+    return error_response(request, problem_of(StorageUnavailable() if is_known else DerbyError()))
+
+
 async def _our_fault(request: Request, error: Exception) -> Response:
     return error_response(request, problem_of(DerbyError()))   # the server logs the traceback after this answer
 
 
-def _plain(status: int, kind: str, sentence: str) -> Problem:
-    return Problem(type=f"urn:kernelderby:{kind}", title=kind.replace("_", " ").capitalize(), status=status, detail=sentence)
+def _plain(status: int, kind: str, sentence: str) -> ProblemDetails:
+    return ProblemDetails(type=f"urn:kernelderby:{kind}", title=kind.replace("_", " ").capitalize(), status=status, detail=sentence)

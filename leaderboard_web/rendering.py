@@ -29,7 +29,7 @@ class Pages:
         """A page as `template` writes it, for the reader and in the theme of this request."""
         theme = request.cookies.get(THEME_COOKIE)
         html = self._env.get_template(f"pages/{template}").render(
-            here=_address(request), theme=theme if theme in ("light", "dark") else None,
+            here=address_of(request), theme=theme if theme in ("light", "dark") else None,
             me=getattr(request.state, "person", None), **context)
         return HTMLResponse(html, status)
 
@@ -41,7 +41,8 @@ def local_path(path: str | None) -> str:
     return path
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
+    """Path and query of a request, for a link that leads back to it."""
     query = request.url.query
     return f"{request.url.path}?{query}" if query else request.url.path
 

@@ -57,17 +57,17 @@ def board(session: Session, problem_name: str, device: str, contest: int | None 
 
 
 def rank_of(session: Session, submission: Submission) -> tuple[int, int] | None:
-    """The rank interval of a submission that competes, were it its person's entry. None: it does not compete."""
+    """The rank interval of a submission. None: it does not compete, or another entry of its person stands on the board."""
     if not submission.competes:
         return None
     place = problems.board_version(session, submission.version)
     best = _best(place, submission.device, submission.contest)
-    rivals = session.execute(
-        select(best.c.score_us, best.c.score_low_us, best.c.score_high_us).where(best.c.place == 1, best.c.person != submission.person)
-    )
-    own = _estimate(submission.score_us, submission.score_low_us, submission.score_high_us)
+    entries = session.execute(select(best.c.id, best.c.score_us, best.c.score_low_us, best.c.score_high_us).where(best.c.place == 1)).all()
+    numbers = [number for number, *_ in entries]
+    if submission.id not in numbers:
+        return None
     min_effect = session.get_one(ProblemVersion, submission.version).min_effect
-    return rank_intervals([own, *(_estimate(*r) for r in rivals)], min_effect)[0]
+    return rank_intervals([_estimate(*score) for _, *score in entries], min_effect)[numbers.index(submission.id)]
 
 
 def follow(session: Session, submission: Submission) -> None:

@@ -27,9 +27,7 @@ class Claim:
 
     id: int                  # of the submission
     attempt: int             # the fencing number
-    person: int
     problem: str
-    family: str
     version: str
     gate_set: str
     archive: str             # artifact key of the problem
@@ -38,7 +36,6 @@ class Claim:
     file_name: str
     source_sha: str
     queued_s: float          # how long it waited
-    box_losses: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +57,9 @@ def claim(session: Session, device: str, runner: str, lease_s: float, now: datet
     _event(session, row, "state", {"state": State.BUILDING, "attempt": row.attempt, "runner": runner})
     session.flush()
     return Claim(
-        id=row.id, attempt=row.attempt, person=row.person, problem=problem.name, family=problem.family, version=version.hash,
-        gate_set=version.gate_set, archive=version.archive, device=row.device, mode=Mode(row.mode), file_name=row.file_name,
-        source_sha=row.source_sha, queued_s=max(0.0, (now - row.queued_at).total_seconds()), box_losses=row.box_losses,
+        id=row.id, attempt=row.attempt, problem=problem.name, version=version.hash, gate_set=version.gate_set, archive=version.archive,
+        device=row.device, mode=Mode(row.mode), file_name=row.file_name, source_sha=row.source_sha,
+        queued_s=max(0.0, (now - row.queued_at).total_seconds()),
     )
 
 
@@ -83,13 +80,8 @@ def renew(session: Session, submission_id: int, attempt: int, until: datetime) -
     return kept is False
 
 
-def add_event(session: Session, submission_id: int, attempt: int, kind: str, data: dict[str, Any]) -> int | None:
-    """One step of the run; its `seq`, or None when fenced out."""
-    return add_events(session, submission_id, attempt, [(kind, data)])
-
-
 def add_events(session: Session, submission_id: int, attempt: int, steps: Sequence[tuple[str, dict[str, Any]]]) -> int | None:
-    """Several steps of the run, in order; the last one's `seq`, or None when fenced out."""
+    """Steps of the run, in order; the last one's `seq`, or None when fenced out."""
     row = _ours(session, submission_id, attempt)
     if row is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from kernelderby.core.errors import NotFound, RequestError
@@ -122,7 +122,7 @@ def revoke_token(session: Session, person_id: int, token_id: int) -> None:
     """End one of a person's tokens; one that has ended stays so. Raises NotFound."""
     owned = session.scalar(select(Token.id).where(Token.id == token_id, Token.person == person_id))
     if owned is None:
-        raise NotFound(f"You have no token {token_id}.")
+        raise NotFound(f"There is no token {token_id} among theirs. `derby token list PERSON` shows them.")
     session.execute(update(Token).where(Token.id == token_id, Token.revoked_at.is_(None)).values(revoked_at=_now()))
 
 
@@ -149,11 +149,6 @@ def by_cookie(session: Session, cookie: str) -> PersonInfo | None:
 def end_session(session: Session, cookie: str) -> None:
     """Log a browser out."""
     session.execute(update(WebSession).where(_alive("cookie", cookie)).values(revoked_at=_now()))
-
-
-def count(session: Session) -> int:
-    """How many people there are."""
-    return session.scalar(select(func.count()).select_from(Person)) or 0
 
 
 def _new_session(session: Session, person_id: int, kind: str, life: timedelta) -> str:

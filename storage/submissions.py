@@ -132,14 +132,6 @@ def recent(
     return [_view(found) for found in session.execute(query)]
 
 
-def source(session: Session, submission_id: int) -> str:
-    """The artifact key of its source. Raises NotFound."""
-    sha = session.scalar(select(Submission.source_sha).where(Submission.id == submission_id))
-    if sha is None:
-        raise NotFound(f"There is no submission {submission_id}.")
-    return sha
-
-
 def position(session: Session, person: int, device: str, submission_id: int) -> int:
     """How many turns until a queued submission is claimed (1: next), if nobody sends anything more."""
     own = session.scalar(

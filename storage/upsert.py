@@ -10,10 +10,6 @@ from kernelderby.storage.models import Base
 
 
 def upsert(session: Session, table: type[Base], values: Mapping[str, Any], keys: Sequence[str], update: Mapping[str, Any]) -> None:
-    """Insert a row of `values`, or set `update` on the row that has the same `keys`. Empty update: leave that row alone."""
+    """Insert a row of `values`, or set `update` on the row that has the same `keys`."""
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table).values(**values)
-    if update:
-        session.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=dict(update)))
-    else:
-        session.execute(statement.on_conflict_do_nothing(index_elements=list(keys)))
+    session.execute(insert(table).values(**values).on_conflict_do_update(index_elements=list(keys), set_=dict(update)))

@@ -13,7 +13,7 @@ from kernelderby.storage.claims import Claim
 from kernelderby.storage.database import Database
 from kernelderby.storage.people import PersonInfo
 from kernelderby.storage.problems import ProblemInfo
-from kernelderby.storage.submissions import NewSubmission
+from kernelderby.storage.submissions import NewSubmission, SubmissionView
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SOURCE = b"def custom_kernel(data):\n    data.y.copy_(data.x * 2)\n"
@@ -80,6 +80,11 @@ class World:
             source_sha=self.artifacts.put(source), language="torch", licence="MIT", ai_use="none", door="api", **more)
         with self.database.begin() as session:
             return submissions.insert(session, new, datetime.now(UTC))
+
+    def view(self, submission: int) -> SubmissionView:
+        """A submission as its readers see it."""
+        with self.database.read() as session:
+            return submissions.view(session, submission)
 
     def claim(self, device: str = "cpu", now: datetime | None = None, lease_s: float = 20) -> Claim | None:
         """The next run."""

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 
+from kernelderby.judge.box.host import Device, Host
 from kernelderby.judge.box.interpreter import Recorder, install
 from kernelderby.judge.box.serve import serve
 from kernelderby.judge.box.wire import Channel
@@ -20,13 +21,21 @@ def main() -> None:
     faulthandler.enable(all_threads=False)    # a crash names its line in the log
     importlib.import_module("triton")
     recorder = Recorder()
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        install(recorder)
+    device = _device(recorder)
     gc.freeze()    # the libraries' objects are never looked at again: a full collection in a call takes no 50 ms
-    serve(Channel(socket.socket(fileno=wire)), recorder)
+    serve(Channel(socket.socket(fileno=wire)), recorder, device)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _device(recorder: Recorder) -> Device:
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        install(recorder)
+        return Host()
+    from kernelderby.judge.box.cuda.device import Cuda  # needs cuda-bindings, which no CPU runner has
+
+    return Cuda()
 
 
 def _print_at_once() -> None:

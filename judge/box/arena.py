@@ -29,8 +29,8 @@ class Arena:
         dtype = getattr(torch, dtype_name)
         count = math.prod(shape)
         if count == 0:
-            return torch.empty(tuple(shape), dtype=dtype)
-        return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset).view(tuple(shape))
+            return self._nowhere(shape, dtype)
+        return self._region(dtype, count, offset).view(tuple(shape))
 
     def bind(self, inputs: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]) -> Bound:
         """The named tuple of the wire's `bind`: tensors have shape, dtype and offset, numbers have a value."""
@@ -38,6 +38,12 @@ class Arena:
         made = {spec["name"]: self.tensor(spec["shape"], spec["dtype"], spec["offset"]) for spec in outputs}
         data = namedtuple("data", [*given, *made])    # type: ignore[misc]
         return Bound(data=data(*given.values(), *made.values()), outputs=made)
+
+    def _region(self, dtype: torch.dtype, count: int, offset: int) -> torch.Tensor:
+        return torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset)
+
+    def _nowhere(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(tuple(shape), dtype=dtype)
 
     def _input(self, spec: Mapping[str, Any]) -> Any:
         return spec["value"] if "value" in spec else self.tensor(spec["shape"], spec["dtype"], spec["offset"])

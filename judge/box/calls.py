@@ -31,7 +31,7 @@ def serve_calls(call: Callable[[], None], numbers: range, pages: Pages, is_over:
     served = Served()
     pages.done.write(STATUS, OK)
     for number in numbers:
-        if not _may_start(number, pages.go, is_over):
+        if not may_start(number, pages.go, is_over):
             break
         started = time.perf_counter_ns()
         try:
@@ -48,7 +48,8 @@ def serve_calls(call: Callable[[], None], numbers: range, pages: Pages, is_over:
     return served
 
 
-def _may_start(number: int, go: Page, is_over: Callable[[], bool]) -> bool:
+def may_start(number: int, go: Page, is_over: Callable[[], bool]) -> bool:
+    """Wait for the go page's word; False when no more calls come."""
     seen = go.read(CALL)
     while seen < number:
         if go.read(STOP):

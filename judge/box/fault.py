@@ -8,6 +8,7 @@ from typing import Any
 
 MESSAGE_LIMIT, TRACEBACK_LIMIT = 2000, 8000    # characters
 _TEXT_BYTES = 60_000    # both texts as JSON, where one character may take twelve bytes: the rest of a line fits beside them
+_GPU_SAYS = ("illegal memory access", "misaligned address", "illegal address", "IllegalAddress", "ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS")
 _ALLOCATOR_SAYS = ("can't allocate memory", "CUDA out of memory", "not enough memory")
 
 
@@ -22,6 +23,7 @@ class Kind(StrEnum):
     EXCEPTION = "exception"
     MEMORY = "memory"
     UNSUPPORTED = "unsupported"
+    ILLEGAL = "illegal"      # on a GPU: memory that is not there
 
 
 class Unsupported(Exception):
@@ -79,6 +81,10 @@ def _kind(error: BaseException) -> Kind:
         return Kind.MEMORY
     if isinstance(error, RuntimeError) and any(words in _text(error) for words in _ALLOCATOR_SAYS):
         return Kind.MEMORY
+    if any(words in _text(error) for words in _GPU_SAYS):
+        return Kind.ILLEGAL
+    if type(error).__name__ == "CompilationError":      # Triton's
+        return Kind.SYNTAX
     return Kind.EXCEPTION
 
 
@@ -94,8 +100,17 @@ def _message(error: BaseException) -> str:
         return "The code raised KeyboardInterrupt."
     if isinstance(error, RecursionError):
         return f"RecursionError: {text}; the code calls itself without end."
+    if isinstance(error, AttributeError) and (fields := _fields(error.obj)):
+        return f"AttributeError: {text}; it has {', '.join(fields)}."
     name = type(error).__name__
+    if name == "AcceleratorError":      # what follows tells how to debug
+        text = text.partition("\n")[0]
     return f"{name}: {text}" if text else name
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    """The names in a named tuple, such as `data`."""
+    return getattr(type(value), "_fields", ()) if issubclass(type(value), tuple) else ()
 
 
 def _text(error: BaseException) -> str:

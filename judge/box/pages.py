@@ -1,7 +1,8 @@
 """Two shared pages of 32-bit words, with a futex on each: the referee's `go` and the box's `done`.
 
 Word layout (little endian). go: [CALL] number of the call that may start, 0 before the first; [STOP] 1 when no more calls come.
-done: [CALL] number of the call that ended; [STATUS] FAILED when it raised. A word is written last, then the other side is woken.
+done: [CALL] number of the call that ended; [STATUS] FAILED when it raised; [ARMED] number of the call launched ahead, on a GPU.
+A word is written last, then the other side is woken.
 """
 
 import ctypes
@@ -9,7 +10,7 @@ import mmap
 import os
 
 BYTES = 4096
-CALL, STATUS, STOP = 0, 1, 2      # word indices
+CALL, STATUS, STOP, ARMED = 0, 1, 2, 3      # word indices
 OK, FAILED = 0, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -23,6 +24,11 @@ class Page:
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
         self._map = mmap.mmap(fd, BYTES, mmap.MAP_SHARED, protection)
         self._address = _address(fd, protection)
+
+    @property
+    def address(self) -> int:
+        """Where it lies in this process."""
+        return self._address
 
     def read(self, word: int) -> int:
         """One word, as it is now."""

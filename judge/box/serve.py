@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from kernelderby.judge.box.arena import Arena, Bound
-from kernelderby.judge.box.calls import Pages, Served, serve_calls
+from kernelderby.judge.box.calls import Pages, Served
 from kernelderby.judge.box.compile_report import compile_launches
 from kernelderby.judge.box.entry import Entry, load_entry
 from kernelderby.judge.box.fault import Fault, fault_of
+from kernelderby.judge.box.host import Device
 from kernelderby.judge.box.interpreter import Recorder
 from kernelderby.judge.box.outputs import fill
 from kernelderby.judge.box.pages import Page
@@ -26,9 +27,9 @@ _A_DAY_S = 86_400.0
 _CLAIMS = 3000    # as many as fit on a line
 
 
-def serve(channel: Channel, recorder: Recorder) -> None:
+def serve(channel: Channel, recorder: Recorder, device: Device) -> None:
     """Say `ready`, then answer until `end` or until the referee is gone."""
-    harness = Harness(recorder)
+    harness = Harness(recorder, device)
     try:
         channel.send({"op": "ready", "nonce": 0, "versions": _versions()})
         for message, fds in _questions(channel):
@@ -41,13 +42,15 @@ def serve(channel: Channel, recorder: Recorder) -> None:
 class Harness:
     """What one box holds between two questions."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, device: Device) -> None:
         self.recorder = recorder
+        self.device = device
         self.entry: Entry | None = None
         self.arena: Arena | None = None
         self.pages: Pages | None = None
         self.call: Callable[[], None] | None = None
-        self.armed: range | None = None
+        self.promised: range | None = None
+        self.is_armed = False
         self.served = Served()
 
     def answer(self, message: Message, fds: Sequence[int]) -> Message:
@@ -65,11 +68,11 @@ class Harness:
 
     def serve_armed(self, is_over: Callable[[], bool]) -> None:
         """Serve the calls that the last answer promised, if it promised any."""
-        if self.armed is None:
+        if self.promised is None:
             return
         assert self.call and self.pages
-        numbers, self.armed = self.armed, None
-        self.served = serve_calls(self.call, numbers, self.pages, is_over)
+        numbers, self.promised = self.promised, None
+        self.served = self.device.serve(self.call, numbers, self.pages, is_over, armed=self.is_armed)
 
 
 def _load(harness: Harness, message: Message, fds: Sequence[int]) -> Message:
@@ -92,10 +95,10 @@ def _compile(harness: Harness, message: Message) -> Message:
 
 
 def _arena(harness: Harness, message: Message, fds: Sequence[int]) -> Message:
-    memory, go, done = fds
+    *_, go, done = fds
     harness.call = None
-    harness.arena = Arena(memory, message["bytes"])
     harness.pages = Pages(go=Page(go, writable=False), done=Page(done, writable=True))
+    harness.arena = harness.device.open_arena(message, fds, harness.pages)
     return {"op": "ready"}
 
 
@@ -110,12 +113,15 @@ def _bind(harness: Harness, message: Message, fds: Sequence[int]) -> Message:
     plan_us = _planned_us(harness.entry, bound)
     for _ in range(message.get("warmups", 1)):
         harness.call()
+    with _theirs(harness.entry):
+        harness.device.finish()
     return {"op": "bound", "plan_us": plan_us}
 
 
 def _arm(harness: Harness, message: Message, fds: Sequence[int]) -> Message:
     first = message["first"]
-    harness.armed = range(first, first + message["calls"])
+    harness.promised = range(first, first + message["calls"])
+    harness.is_armed = message.get("armed", False)
     return {"op": "armed"}
 
 

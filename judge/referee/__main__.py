@@ -15,13 +15,12 @@ import torch
 from kernelderby.core.devices import device
 from kernelderby.core.errors import DerbyError, ProblemBroken
 from kernelderby.core.problem_folder import load_problem
-from kernelderby.judge.box.wire import Channel, Closed
+from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Channel, Closed
 from kernelderby.judge.referee.inputs import Seeds
 from kernelderby.judge.referee.link import Inspection, Link
 from kernelderby.judge.referee.playing import Referee
 
 log = logging.getLogger(__name__)
-LIMIT_BYTES = 8 * 1024 * 1024
 _PR_SET_PDEATHSIG = 1
 
 
@@ -29,21 +28,22 @@ def main(arguments: list[str]) -> None:
     """Serve until the worker is gone. A failure of ours is told, and ends the process: the worker starts a fresh one."""
     fd, folder, device_name = arguments
     _prepare_process()
-    link = Link(Channel(socket.socket(fileno=int(fd)), LIMIT_BYTES))
+    link = Link(Channel(socket.socket(fileno=int(fd)), TRUSTED_LIMIT_BYTES))
     try:
         serve(link, Path(folder), device_name)
     except Closed:
         return
+    except ProblemBroken as error:
+        link.failed(error.message, problem=True)
     except Exception as error:
         log.exception("the referee failed")
-        link.failed(error.message if isinstance(error, DerbyError) else f"The referee failed: {type(error).__name__}.",
-                    problem=isinstance(error, ProblemBroken))
+        link.failed(error.message if isinstance(error, DerbyError) else f"The referee failed: {type(error).__name__}.", problem=False)
 
 
 def serve(link: Link, folder: Path, device_name: str) -> None:
     """Answer what comes, one at a time."""
     referee = Referee(load_problem(folder), device(device_name))
-    link.up(environment())
+    link.up(environment(device_name))
     while True:
         question = link.next_question()
         if isinstance(question, Inspection):
@@ -52,10 +52,18 @@ def serve(link: Link, folder: Path, device_name: str) -> None:
             link.verdict(referee.judge(question, link))
 
 
-def environment() -> dict[str, Any]:
+def environment(device_name: str) -> dict[str, Any]:
     """What this runner is, for the verdict."""
-    return {"gpu": None, "cpu": _cpu_model(), "python": platform.python_version(), "torch": str(torch.__version__),
+    return {**_gpu(device_name), "cpu": _cpu_model(), "python": platform.python_version(), "torch": str(torch.__version__),
             "triton": importlib.metadata.version("triton")}
+
+
+def _gpu(device_name: str) -> dict[str, Any]:
+    if device(device_name).arch is None:
+        return {"gpu": None}
+    from kernelderby.judge.referee.cuda.machine import machine  # needs cuda-bindings, which no CPU runner has
+
+    return machine()
 
 
 def _prepare_process() -> None:

@@ -103,7 +103,7 @@ class Arena:
 
     def __init__(self, size: int) -> None:
         self.bytes = _aligned(max(size, 1))
-        self.fd = sealed_file("arena", self.bytes, _SIZE_SEALS)
+        self.fd = _shared_file("arena", self.bytes, _SIZE_SEALS)
         self._view = np.frombuffer(mmap.mmap(self.fd, self.bytes), dtype=np.uint8)
         self._random = np.random.Generator(np.random.SFC64(int.from_bytes(os.urandom(16))))
         self._pool = self._random.integers(0, 2**64, self.bytes // 8 + 512, dtype=np.uint64)
@@ -200,28 +200,19 @@ class Pages:
 
 def make_pages() -> Pages:
     """Fresh pages: `go` can be written by no one who maps it later, `done` only read by us."""
-    go_fd = sealed_file("go", PAGE_BYTES, 0)
+    go_fd = _shared_file("go", PAGE_BYTES, 0)
     go = Page(go_fd, writable=True)
     fcntl.fcntl(go_fd, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE | _SIZE_SEALS)
-    done_fd = sealed_file("done", PAGE_BYTES, _SIZE_SEALS)
+    done_fd = _shared_file("done", PAGE_BYTES, _SIZE_SEALS)
     return Pages(go, Page(done_fd, writable=False), go_fd, done_fd)
 
 
-def sealed_file(name: str, size: int, seals: int) -> int:
+def _shared_file(name: str, size: int, seals: int) -> int:
     """A new file in memory of that size and those seals (0: none yet); the caller closes it."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     if seals:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-    return fd
-
-
-def source_file(source: bytes) -> int:
-    """A read-only file in memory with the entry's source; the caller closes it."""
-    fd = os.memfd_create("source", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(fd, source)
-    os.lseek(fd, 0, os.SEEK_SET)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | _SIZE_SEALS)
     return fd
 
 

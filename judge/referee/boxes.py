@@ -32,6 +32,7 @@ OUTCOMES: dict[str, tuple[Outcome, Gate | None]] = {     # kind of an `error` an
     "dtype": (Outcome.WRONG_DTYPE, None),
     "exception": (Outcome.RUNTIME_ERROR, None),
     "memory": (Outcome.OUT_OF_MEMORY, None),
+    "illegal": (Outcome.ILLEGAL_MEMORY, None),
     "unsupported": (Outcome.REFUSED, Gate.DEVICE),
 }
 SIGNALS: dict[int, tuple[Outcome, str]] = {

@@ -64,13 +64,14 @@ class CaseCheck:
         if count <= ALL_ROWS or (weights is None and outputs[name].numel() <= ALL_ELEMENTS):
             return None
         generator = self._seeds.generator(f"{label}/rows")
-        evenly = torch.randint(count, (SECRET_ROWS // 2,), generator=generator)
+        evenly = torch.randint(count, (SECRET_ROWS // 2,), generator=generator, device=generator.device)
         by_work = _weighted(weights, count, SECRET_ROWS // 2, generator)
-        return torch.cat([evenly, by_work, drawn.planted]).unique()
+        return torch.cat([evenly, by_work, drawn.planted.to(evenly.device)]).unique()
 
 
 def _weighted(weights: torch.Tensor | None, count: int, draws: int, generator: torch.Generator) -> torch.Tensor:
     if weights is None:
-        return torch.randint(count, (draws,), generator=generator)
+        return torch.randint(count, (draws,), generator=generator, device=generator.device)
     total = weights.flatten().double().cumsum(0)
-    return torch.searchsorted(total, torch.rand(draws, generator=generator, dtype=torch.float64) * total[-1]).clamp(max=count - 1)
+    drawn = torch.rand(draws, generator=generator, dtype=torch.float64, device=generator.device)
+    return torch.searchsorted(total, drawn * total[-1]).clamp(max=count - 1)

@@ -1,5 +1,6 @@
 """A box at play: bind a case, arm it, play calls. The time of a call is the referee's own, and so is what the call left behind."""
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Shot:
 
     wall_us: float
     outputs: dict[str, torch.Tensor]
+    is_void: bool = False         # its time says nothing
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,11 @@ class Bound:
     unchanged: tuple[str, ...]
 
 
-def binding(spec: ProblemFile, layout: Layout) -> Bound:
-    """Which inputs are settled when. Plan-time inputs stay as they were when the case was bound."""
+def binding(spec: ProblemFile, layout: Layout, kept: Collection[Bind]) -> Bound:
+    """Which inputs are settled when: those of the kinds `kept` once a block. Plan-time inputs stay as they were when the case was bound."""
     names = [region.name for region in layout.inputs if region.name not in spec.plan]
-    return Bound(layout, tuple(n for n in names if spec.inputs[n].bind is Bind.BLOCK),
-                 tuple(n for n in names if spec.inputs[n].bind is Bind.REVEAL),
+    return Bound(layout, tuple(n for n in names if spec.inputs[n].bind in kept),
+                 tuple(n for n in names if spec.inputs[n].bind not in kept),
                  tuple(region.name for region in layout.inputs if region.name not in spec.mutable))
 
 
@@ -63,13 +65,17 @@ class Rig:
 
     def __init__(self, box: LentBox, arena_bytes: int) -> None:
         self.box = box
-        self.arena = Arena(arena_bytes)
+        self.arena = self._new_arena(arena_bytes)
         self._pages = make_pages()
         self._last = 0
         self._left_s = OVERDUE_S
         self.played_s = 0.0      # time that the box's program had
-        fds = (self.arena.fd, self._pages.go_fd, self._pages.done_fd)
-        box.ask("arena", OVERDUE_S, fds, bytes=self.arena.bytes)
+        self.is_armed: bool | None = None              # whether calls are launched ahead; None: they cannot be on this kind
+        self.prepared_us: list[float] = []             # what the GPU took to prepare each call of this case
+        self.longest_preparation_us = math.inf         # what the twin showed
+        self.is_void = False                           # the last call's preparation was disturbed, so its time says nothing
+        self.rehearsal_us: float | None = None         # one call's time, known when the case is bound
+        self._share()
 
     def bind(self, bound: Bound, data: Data, scalars: dict[str, int | float], order: Collection[str], limit_s: float,
              **options: Any) -> None:
@@ -84,7 +90,7 @@ class Rig:
         """Make the box serve up to that many calls, and spare ones for replays."""
         self._pages.go.write(STOP, 0)
         self._is_first = True
-        self._ask("arm", calls=calls + SPARE_CALLS, first=self._last + 1)
+        self._ask("arm", calls=calls + SPARE_CALLS, first=self._last + 1, armed=bool(self.is_armed))
 
     def play(self, inputs: Sequence[Data], lead_in: Sequence[Data], seen: Callable[[Trace], None]) -> Iterator[Shot]:
         """Call after call at one pace, armed for: first those of `lead_in`, untimed, since memory and caches are cold after a break.
@@ -97,31 +103,32 @@ class Rig:
         for data in inputs:
             wall_us = self.call(data)
             seen(self.trace(data))
-            yield Shot(wall_us, {name: tensor.clone() for name, tensor in self.arena.outputs().items()})
+            yield Shot(wall_us, {name: tensor.clone() for name, tensor in self.arena.outputs().items()}, self.is_void)
+
+    def trusted_block(self, bound: Bound, inputs: Sequence[Data], scalars: dict[str, int | float], order: Collection[str], lead_in: int,
+                      limit_s: float, **options: Any) -> list[float]:
+        """Bind, and play calls of which none needs a check: wall times in µs. Looking costs what it costs for an entry."""
+        self.bind(bound, inputs[0], scalars, order, limit_s, **options)
+        self.arm(len(inputs) + lead_in)
+        walls = [shot.wall_us for shot in self.play(inputs, [inputs[0]] * lead_in, lambda trace: None)]
+        self.stop()
+        return walls
 
     def call(self, data: Data) -> float:
         """Play one call on these inputs: its wall time in µs, with the outputs in the arena's snapshot. Raises Ended."""
-        self.arena.write(data, self.bound.per_call + (self.bound.per_block if self._is_first else ()))
-        self.arena.poison()
+        names = self.bound.per_call + (self.bound.per_block if self._is_first else ())
         self._is_first = False
         wanted = self._last + 1
-        go = self._pages.go
-        started = time.perf_counter_ns()
-        self.box.thaw()
-        go.write(CALL, wanted)
-        go.wake(CALL)
-        self._await(wanted, started)
-        wall_ns = time.perf_counter_ns() - started
-        self.arena.probe()
+        wall_us = self._played(wanted, data, names)
         failed = self._pages.done.read(STATUS) == FAILED
         self.box.freeze()
         self.arena.snapshot()
         self._last = wanted
-        self._spend(wall_ns / 1e9)
+        self._spend(wall_us / 1e6)
         if failed:
             self._ask("calls")       # answered by the error
             raise ended(Outcome.REFUSED, "The program said that a call failed, and then that none had.", Gate.HONEST_TIME)
-        return wall_ns / 1e3
+        return wall_us
 
     def trace(self, data: Data) -> Trace:
         """What the last call left in the arena beside its outputs' values."""
@@ -159,6 +166,13 @@ class Rig:
         self.arena.close()
         self._pages.close()
 
+    def _new_arena(self, size: int) -> Arena:
+        return Arena(size)
+
+    def _share(self) -> None:
+        fds = (self.arena.fd, self._pages.go_fd, self._pages.done_fd)
+        self.box.ask("arena", OVERDUE_S, fds, bytes=self.arena.bytes)
+
     def _await(self, wanted: int, started_ns: int) -> None:
         """Wait for the done word. It is read once a look; any other than the last and the wanted one is forged."""
         while (word := self._pages.done.wait(CALL, self._last, SLICE_S)) != wanted:
@@ -168,6 +182,20 @@ class Rig:
             if (time.perf_counter_ns() - started_ns) / 1e9 > self._left_s:
                 raise ended(Outcome.TIMEOUT, "The program took longer than the problem's time limit.")
 
+    def _played(self, wanted: int, data: Data, names: tuple[str, ...]) -> float:
+        """Let the box play one call; µs until its done word, after which the secret places are looked at."""
+        self.arena.write(data, names)
+        self.arena.poison()
+        go = self._pages.go
+        started = time.perf_counter_ns()
+        go.write(CALL, wanted)     # before the box can run: one that spins on the word starts no earlier than one that sleeps on it
+        go.wake(CALL)
+        self.box.thaw()
+        self._await(wanted, started)
+        wall_us = (time.perf_counter_ns() - started) / 1e3
+        self.arena.probe()
+        return wall_us
+
     def _look_again(self, unwritten: int) -> None:
         self.box.thaw()
         time.sleep(SECOND_LOOK_S)
@@ -175,7 +203,11 @@ class Rig:
         self.arena.snapshot()
         if self.arena.unwritten() < unwritten:
             raise _late_work()
-        raise ended(Outcome.WRONG_VALUES, f"{unwritten:,} of {self.arena.words():,} 8-byte words of the outputs were never written.")
+        words = self.arena.words()
+        if unwritten == words:
+            raise ended(Outcome.WRONG_VALUES, "No output was written. Fill the outputs that `data` holds, or return them.")
+        raise ended(Outcome.WRONG_VALUES, f"A part of the outputs was never written: {unwritten:,} of {words:,} 8-byte words. "
+                                          "Is there a block for each part, and does the last one reach the end?")
 
     def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
         started = time.monotonic()

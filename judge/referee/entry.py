@@ -9,19 +9,19 @@ from typing import Any
 from kernelderby.core.errors import ProblemBroken
 from kernelderby.core.problem import Case
 from kernelderby.core.verdict import Gate, Mode, Outcome
-from kernelderby.judge.referee.arena import Layout, source_file
-from kernelderby.judge.referee.boxes import LentBox
+from kernelderby.judge.box.wire import sealed_file
+from kernelderby.judge.referee.arena import Layout
+from kernelderby.judge.referee.boxes import OVERDUE_S, LentBox
 from kernelderby.judge.referee.checking import CaseCheck, Outputs
-from kernelderby.judge.referee.clock import SPARE_CALLS, Rig, binding
+from kernelderby.judge.referee.clock import SPARE_CALLS, Bound, Data, Rig, binding
 from kernelderby.judge.referee.findings import Ended, ended
 from kernelderby.judge.referee.inputs import Drawn, ProblemCode, Seeds
 from kernelderby.judge.referee.link import Job, Link
 
-BLOCK_S = 2.0 / 3                  # a case's calls take about 2 s in 3 blocks
 LEAD_IN = 5                        # after so many calls caches are as warm as they get
 LONG_CALL_US = 20_000
 PLANT_EVERY = 3                    # of ranked calls (or of blocks), on average, one holds a planted feature
-BLOCK_BYTES = 256 * 1024 * 1024    # of inputs made ahead
+MOST_VOID = 0.5                    # of a block's calls: with fewer valid ones it says nothing
 
 
 @dataclass
@@ -42,6 +42,8 @@ class Played:
     warm: Drawn
     check: CaseCheck
     warmup_us: float                # plan and warm-up together: a first idea of how long a call takes
+    is_armed: bool | None = None    # whether its calls are launched ahead
+    prepared_us: list[float] = field(default_factory=list)         # what the GPU took to prepare each call
     blocks_us: list[list[float]] = field(default_factory=list)     # wall times
     claims_us: list[float] = field(default_factory=list)
 
@@ -61,11 +63,24 @@ class Entry:
         self._rig: Rig | None = None
         spent.box += time.monotonic() - started
 
-    def load(self, arena_bytes: int) -> None:
-        """Run the source's own statements, and share an arena for its cases."""
+    def share(self, arena_bytes: int) -> None:
+        """Share an arena for its cases."""
+        started = time.monotonic()
+        self._rig = self._code.kind.open_rig(self.box, arena_bytes)
+        self.spent.load += time.monotonic() - started
+
+    def null_block(self, bound: Bound, data: Data, calls: int) -> list[float]:
+        """Wall times in µs of calls that do nothing. Only before `load` can the box be trusted with them."""
+        started = time.monotonic()
+        walls = self._opened().trusted_block(bound, [data] * calls, self._code.scalars(data), list(self._code.spec.inputs), LEAD_IN,
+                                             OVERDUE_S, null=True)
+        self.spent.time += time.monotonic() - started
+        return walls
+
+    def load(self) -> None:
+        """Run the source's own statements."""
         started = time.monotonic()
         self._ask_to_load()
-        self._rig = Rig(self.box, arena_bytes)
         self.spent.load += time.monotonic() - started
 
     def compile(self, targets: tuple[str, ...], deadline_s: float) -> Any:
@@ -80,10 +95,11 @@ class Entry:
         order = list(self._code.spec.inputs)
         rig = self._opened()
         before = rig.played_s
-        rig.bind(binding(self._code.spec, layout), warm.data, self._code.scalars(warm.data), order, self._code.spec.limits.time_s)
+        bound = binding(self._code.spec, layout, self._code.kind.kept_in_a_block)
+        rig.bind(bound, warm.data, self._code.scalars(warm.data), order, self._code.spec.limits.time_s)
         warmup_s = rig.played_s - before
         self.spent.time += warmup_s
-        return Played(case, warm, CaseCheck(self._code, case, self._seeds), warmup_s * 1e6)
+        return Played(case, warm, CaseCheck(self._code, case, self._seeds), rig.rehearsal_us or warmup_s * 1e6, rig.is_armed)
 
     def play_block(self, played: Played, most: int) -> list[Drawn]:
         """Play up to `most` calls, fewer when they take long, then check each; the inputs that were played.
@@ -100,16 +116,24 @@ class Entry:
         lead_in = [{**played.warm.data, **{n: drawn[0].data[n] for n in rig.bound.per_block}}] * played.lead_in
         rig.arm(len(drawn) + len(lead_in))
         for shot in rig.play([inputs.data for inputs in drawn], lead_in, rig.refuse):
-            walls.append(shot.wall_us)
+            if not shot.is_void:
+                walls.append(shot.wall_us)
             results.append(shot.outputs)
             self._link.check_cancelled()
-            if sum(walls) > BLOCK_S * 1e6:
+            if sum(walls) > self._code.kind.block_s * 1e6:
                 break
         self.spent.time += sum(walls) / 1e6
         for number, outputs in enumerate(results):
             self._check(played, f"{name}/{number}", drawn[number], outputs)
+        played.prepared_us += rig.prepared_us
+        rig.prepared_us = []
         played.claims_us += rig.stop()[len(lead_in) :]
-        return drawn[: len(walls)]
+        _refuse_disturbed(walls, len(results))
+        return drawn[: len(results)]
+
+    def expect_preparation(self, longest_us: float) -> None:
+        """The twin's longest preparation of this case: one that takes much longer was disturbed."""
+        self._opened().longest_preparation_us = longest_us
 
     def close(self) -> None:
         """Give the box back."""
@@ -142,7 +166,7 @@ class Entry:
         """Fresh inputs for as many calls as fit in a block's time and memory; what is settled once a block or a case stays."""
         walls = [wall for block in played.blocks_us for wall in block] or [played.warmup_us]
         size = max(1, sum(region.bytes for region in self._opened().bound.layout.inputs))
-        count = max(1, min(most, int(BLOCK_S * 1e6 / max(1.0, min(walls))), BLOCK_BYTES // size))
+        count = max(1, min(most, int(self._code.kind.block_s * 1e6 / max(1.0, min(walls))), self._code.kind.block_bytes // size))
         kept: dict[str, Any] = {}
         return [self._settled(played, self._planted(played.case, label, number), f"{label}/{number}", kept) for number in range(count)]
 
@@ -172,7 +196,7 @@ class Entry:
         return drawn
 
     def _ask_to_load(self, **options: Any) -> dict[str, Any]:
-        fd = source_file(self._job.source)
+        fd = sealed_file(self._job.source)
         try:
             limit_s = options.get("deadline_s", self._code.spec.limits.time_s)
             return self.box.ask("load", limit_s, (fd,), file_name="submission.py", **options)
@@ -182,6 +206,12 @@ class Entry:
     def _opened(self) -> Rig:
         assert self._rig is not None, "load comes first"
         return self._rig
+
+
+def _refuse_disturbed(walls: list[float], calls: int) -> None:
+    if len(walls) < MOST_VOID * calls:
+        raise ended(Outcome.REFUSED, "The GPU was busy with other work while inputs were prepared: leave nothing running between calls.",
+                    Gate.HONEST_TIME)
 
 
 def _unstable(case: Case) -> ProblemBroken:

@@ -18,7 +18,7 @@ OUT_OF_STEP = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.OUTPUT_LIMIT)     # aft
 
 def play_hidden(link: Link, job: Job, problem: Problem, device: DeviceClass, code: ProblemCode, spent: Spent) -> Finding | None:
     """The first failure, in the order of problem.yml, told only when all that could run have run; None when all passed."""
-    seeds = Seeds(job.seed)
+    seeds = Seeds(job.seed, code.kind.torch_device)
     cases = hidden_cases(problem, device, seeds)
     if not cases:
         return None
@@ -36,7 +36,8 @@ def play_hidden(link: Link, job: Job, problem: Problem, device: DeviceClass, cod
 
 
 def _play_all(entry: Entry, cases: list[Case], layouts: list[Layout]) -> list[Finding]:
-    entry.load(max(layout.extent for layout in layouts))
+    entry.share(max(layout.extent for layout in layouts))
+    entry.load()
     findings = []
     for case, layout in zip(cases, layouts, strict=True):
         try:

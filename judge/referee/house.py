@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from kernelderby.core.errors import DerbyError
 from kernelderby.core.verdict import Outcome
-from kernelderby.judge.referee.arena import source_file
+from kernelderby.judge.box.wire import sealed_file
 from kernelderby.judge.referee.boxes import OVERDUE_S, LentBox
-from kernelderby.judge.referee.clock import Bound, Data, Rig, Trace
+from kernelderby.judge.referee.clock import Bound, Data, Rig
 from kernelderby.judge.referee.findings import Ended
 from kernelderby.judge.referee.inputs import ProblemCode
 from kernelderby.judge.referee.link import Link
@@ -24,43 +24,41 @@ class House:
         self._arena_bytes = arena_bytes
         self._rig: Rig | None = None
 
-    def null_block(self, link: Link, bound: Bound, data: Data, calls: int, lead_in: int) -> list[float]:
+    def null_block(self, link: Link, bound: Bound, data: Data, calls: int, lead_in: int, *, armed: bool | None) -> list[float]:
         """Wall times in µs of calls that do nothing."""
-        return self._block(link, bound, [data] * calls, lead_in, {"null": True})
+        return self._block(link, bound, [data] * calls, lead_in, {"null": True, "armed": armed is not False})
 
-    def baseline_block(self, link: Link, bound: Bound, inputs: Sequence[Data], lead_in: int) -> list[float]:
+    def baseline_block(self, link: Link, bound: Bound, inputs: Sequence[Data], lead_in: int, *, armed: bool | None) -> list[float]:
         """Wall times in µs of the baseline's calls on these inputs."""
-        return self._block(link, bound, inputs, lead_in, {})
+        return self._block(link, bound, inputs, lead_in, {"armed": armed is not False})
+
+    @property
+    def prepared_us(self) -> list[float]:
+        """Of the last block, what the GPU took to prepare each call."""
+        return self._rig.prepared_us if self._rig else []
 
     def _block(self, link: Link, bound: Bound, inputs: Sequence[Data], lead_in: int, options: Data) -> list[float]:
         try:
             rig = self._rig = self._rig or self._opened(link)
-            rig.bind(bound, inputs[0], self._code.scalars(inputs[0]), list(self._code.spec.inputs), LIMIT_S, **options)
-            rig.arm(len(inputs) + lead_in)
-            walls = [shot.wall_us for shot in rig.play(inputs, [inputs[0]] * lead_in, _trusted)]
-            rig.stop()
+            scalars, order = self._code.scalars(inputs[0]), list(self._code.spec.inputs)
+            return rig.trusted_block(bound, inputs, scalars, order, lead_in, LIMIT_S, **options)
         except Ended as end:
             self._drop()
             if end.finding.outcome is Outcome.CANCELLED:
                 raise
             raise DerbyError(f"The house box failed: {end.finding.message}") from end
-        return walls
 
     def _opened(self, link: Link) -> Rig:
         box = LentBox(link.take_box(trusted=True), link)
-        fd = source_file(self._baseline)
+        fd = sealed_file(self._baseline)
         try:
             box.ask("load", OVERDUE_S, (fd,), file_name="submission.py")
         finally:
             os.close(fd)
-        return Rig(box, self._arena_bytes)
+        return self._code.kind.open_rig(box, self._arena_bytes)
 
     def _drop(self) -> None:
         """A box left in the middle of a call is of no use any more."""
         if self._rig:
             self._rig.close()
         self._rig = None
-
-
-def _trusted(trace: Trace) -> None:
-    """A null call leaves its outputs as they are; looking costs what it costs for an entry, and nothing is made of it."""

@@ -16,26 +16,30 @@ import torch
 
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.errors import ProblemBroken
-from kernelderby.core.problem import Case, HiddenSpec, InputSpec, OutputSpec, ProblemFile, hidden_case, hidden_specs, public_cases
+from kernelderby.core.problem import Case, HiddenSpec, InputSpec, OutputSpec, hidden_case, hidden_specs, public_cases
 from kernelderby.core.problem_folder import Problem
+from kernelderby.core.text import clean_text
 from kernelderby.judge.referee.arena import Layout, lay_out
+from kernelderby.judge.referee.kinds import CPU, Kind
 
+FAILS = (Exception, SystemExit)     # what a problem's Python may raise; a run that ended in the middle would be laid at an entry's door
 _NO_ROWS = torch.empty(0, dtype=torch.long)
 
 
 class Seeds:
     """Everything drawn in one run, from its seed alone: `HMAC(seed, label)`, so that no draw tells of another."""
 
-    def __init__(self, seed: bytes) -> None:
+    def __init__(self, seed: bytes, torch_device: str = "cpu") -> None:
         self._seed = seed
+        self._torch_device = torch_device
 
     def number(self, label: str) -> int:
         """A 63-bit number."""
         return int.from_bytes(self._keyed(label)[:8], "big") >> 1
 
     def generator(self, label: str) -> torch.Generator:
-        """A generator of torch."""
-        return torch.Generator().manual_seed(self.number(label))
+        """A generator of torch, on the device where data lies."""
+        return torch.Generator(self._torch_device).manual_seed(self.number(label))
 
     def commitment(self) -> str:
         """What may be shown before the seed is: SHA-256 of a salt and the seed; the salt follows from the seed."""
@@ -57,9 +61,10 @@ class Drawn:
 class ProblemCode:
     """The functions of reference.py and of the baseline, each checked and wrapped: what they do wrong is ProblemBroken."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, kind: Kind = CPU) -> None:
         """Imports both files. Raises ProblemBroken."""
         self.spec = problem.spec
+        self.kind = kind
         family = str(problem.folder.parent)
         if family not in sys.path:
             sys.path.insert(0, family)
@@ -112,7 +117,8 @@ class ProblemCode:
 
     def baseline(self, data: Mapping[str, Any], case: Case) -> dict[str, torch.Tensor]:
         """The honest baseline's outputs for private copies of these inputs."""
-        outputs = {n: torch.empty(shape_of(s.shape, case, data), dtype=torch_dtype(s, case)) for n, s in self.spec.outputs.items()}
+        outputs = {n: torch.empty(shape_of(s.shape, case, data), dtype=torch_dtype(s, case), device=self.kind.torch_device)
+                   for n, s in self.spec.outputs.items()}
         inputs = [data[n].clone() if n in self.spec.mutable else data[n] for n in self.spec.inputs]
         returned = _ours("the baseline", self._baseline.custom_kernel, self._tuple(*inputs, *outputs.values()))
         if returned is not None:
@@ -131,7 +137,7 @@ class ProblemCode:
 
 def cases_for(problem: Problem, device: DeviceClass) -> list[Case]:
     """The public cases of a class. Raises ProblemBroken when there is none."""
-    cases = public_cases(problem.spec, device.name, device.kind)
+    cases = public_cases(problem.spec, device)
     if not cases:
         raise ProblemBroken(f"{problem.name} has no cases for the class {device.name}.")
     return cases
@@ -140,7 +146,7 @@ def cases_for(problem: Problem, device: DeviceClass) -> list[Case]:
 def hidden_cases(problem: Problem, device: DeviceClass, seeds: Seeds) -> list[Case]:
     """The hidden cases of one run: axes drawn anew from its seed."""
     bases = {case.name: case for case in cases_for(problem, device)}
-    return [_drawn_case(problem.spec, spec, bases, seeds, i) for i, spec in enumerate(hidden_specs(problem.spec, device.name, device.kind))]
+    return [_drawn_case(spec, bases, seeds, i) for i, spec in enumerate(hidden_specs(problem.spec, device))]
 
 
 def shape_of(shape: tuple[str | int, ...], case: Case, data: Mapping[str, Any]) -> tuple[int, ...]:
@@ -159,22 +165,23 @@ def torch_dtype(spec: InputSpec | OutputSpec, case: Case) -> torch.dtype:
     return dtype
 
 
-def _drawn_case(problem: ProblemFile, spec: HiddenSpec, bases: Mapping[str, Case], seeds: Seeds, index: int) -> Case:
+def _drawn_case(spec: HiddenSpec, bases: Mapping[str, Case], seeds: Seeds, index: int) -> Case:
     if spec.from_ not in bases:
         raise ProblemBroken(f"The hidden case {index} is made from {spec.from_!r}, which is no public case of this class.")
     chance = random.Random(seeds.number(f"hidden{index}/axes"))
     drawn = {axis: chance.randrange(*draw.range) if draw.range else chance.choice(draw.choice or ()) for axis, draw in spec.draw.items()}
-    return hidden_case(problem, spec, bases[spec.from_], drawn, index)
+    return hidden_case(spec, bases[spec.from_], drawn, index)
 
 
 def _checked_input(name: str, spec: InputSpec, data: Mapping[str, Any], case: Case) -> Any:
     value = data.get(name)
     if spec.scalar is not None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ProblemBroken(f"make_inputs({case.name}) returned no number {name!r}.")
+            raise ProblemBroken(f"make_inputs({case.name}) returned {type(value).__name__} for {name!r}; it is to be a number.")
         return value
     if not isinstance(value, torch.Tensor):
-        raise ProblemBroken(f"make_inputs({case.name}) returned no tensor {name!r}.")
+        raise ProblemBroken(f"make_inputs({case.name}) returned {type(value).__name__} for {name!r}; it is to be a tensor, or declared in "
+                            f"problem.yml as a number: {name}: {{scalar: float32}}.")
     expected = shape_of(spec.shape or (), case, data), torch_dtype(spec, case)
     if (tuple(value.shape), value.dtype) != expected:
         raise ProblemBroken(f"make_inputs({case.name}) returned {name} as {value.dtype} {tuple(value.shape)}; "
@@ -194,8 +201,8 @@ def _ours(what: str, function: Any, *arguments: Any) -> Any:
     try:
         with torch.no_grad():
             return function(*arguments)
-    except Exception as error:
-        raise ProblemBroken(f"{what} raised {type(error).__name__}: {str(error)[:300]}") from error
+    except FAILS as error:
+        raise ProblemBroken(f"{what} raised {_said(error)}") from error
 
 
 def _import(path: Path, name: str) -> ModuleType:
@@ -205,6 +212,10 @@ def _import(path: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise ProblemBroken(f"{path.name} cannot be imported: {type(error).__name__}: {str(error)[:300]}") from error
+    except FAILS as error:
+        raise ProblemBroken(f"{path.name} cannot be imported: {_said(error)}") from error
     return module
+
+
+def _said(error: BaseException) -> str:
+    return clean_text(f"{type(error).__name__}: {error}", 300)

@@ -11,12 +11,12 @@ import torch
 
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.errors import ProblemBroken
-from kernelderby.core.formulas import evaluate
-from kernelderby.core.problem import DTYPES, Case
+from kernelderby.core.problem import Case
 from kernelderby.core.problem_folder import Problem
 from kernelderby.judge.referee.cheats import surviving
 from kernelderby.judge.referee.checking import CaseCheck
-from kernelderby.judge.referee.inputs import Drawn, ProblemCode, Seeds, cases_for, dtype_of, hidden_cases
+from kernelderby.judge.referee.inputs import Drawn, ProblemCode, Seeds, cases_for, hidden_cases
+from kernelderby.judge.referee.work import work_of
 
 Row = dict[str, Any]
 _CLOSE = 1e-9      # two float64 sums of the same terms in another order
@@ -93,25 +93,14 @@ def _surviving_cheats(code: ProblemCode, case: Case, seeds: Seeds) -> Iterator[s
 
 def _work_faults(code: ProblemCode, case: Case, seeds: Seeds) -> Iterator[str]:
     """Every formula of `work` must give a number that is not negative; bytes must be positive."""
-    work = code.spec.work
     try:
-        data = code.draw(case, seeds.generator(f"{case.name}/work")).data
-        names = {**case.axes, **{n: v.tolist() if isinstance(v, torch.Tensor) else v for n, v in data.items() if _is_plain(v)}}
-        sizes = {n: DTYPES[dtype_of(s, case)] for n, s in code.spec.inputs.items() if s.scalar is None}
-        for name, formula in work.let.items():
-            names[name] = evaluate(formula, names, sizes)
-        for what in ("flops", "bytes", "exps"):
-            if (value := evaluate(getattr(work, what), names, sizes)) < 0 or (what == "bytes" and not value):
-                yield f"work.{what} is {value:g}; it is a lower bound of what every entry must do."
+        work = work_of(code.spec, case, code.draw(case, seeds.generator(f"{case.name}/work")).data)
     except ProblemBroken as error:
         yield error.message
-
-
-def _is_plain(value: object) -> bool:
-    """Whether formulas may use it: numbers, and lists of whole numbers."""
-    if isinstance(value, torch.Tensor):
-        return value.dim() == 1 and not value.is_floating_point()
-    return isinstance(value, int | float)
+        return
+    for what, value in vars(work).items():
+        if value < 0 or (what == "bytes" and not value):
+            yield f"work.{what} is {value:g}; it is a lower bound of what every entry must do."
 
 
 def _is_same(code: ProblemCode, first: Drawn, second: Drawn) -> bool:

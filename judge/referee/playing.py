@@ -1,7 +1,9 @@
 """The story of one judging: load the entry, play the public cases, time them, play the hidden ones, say the verdict."""
 
+import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,39 +12,21 @@ from kernelderby.core.devices import COMPILE_TARGETS, DeviceClass
 from kernelderby.core.problem import Case
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.text import clean_text
-from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Mode, Outcome, Verdict
+from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Outcome, Verdict
 from kernelderby.judge.referee.arena import Layout
 from kernelderby.judge.referee.clock import binding
-from kernelderby.judge.referee.entry import Entry, Played
-from kernelderby.judge.referee.findings import Ended, Finding, ended
+from kernelderby.judge.referee.entry import LEAD_IN, Entry, Played
+from kernelderby.judge.referee.findings import Ended, Finding, ended, with_limit
 from kernelderby.judge.referee.hidden import play_hidden
 from kernelderby.judge.referee.house import House
 from kernelderby.judge.referee.inputs import ProblemCode, Seeds, cases_for
 from kernelderby.judge.referee.inspecting import inspect
+from kernelderby.judge.referee.kinds import Plan, kind_of
 from kernelderby.judge.referee.link import Job, Link
 from kernelderby.judge.referee.results import Record, Timed
 
-NULL_CALLS = 5         # before the blocks of a case, and again after them
 COMPILE_S = 30.0
 MOST_REPORTS = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How much a mode plays."""
-
-    blocks: int
-    calls: int            # at most, a block
-    is_timed: bool
-    has_baseline: bool
-    has_hidden: bool
-
-
-PLANS = {
-    Mode.TEST: Plan(blocks=1, calls=1, is_timed=False, has_baseline=False, has_hidden=False),
-    Mode.BENCHMARK: Plan(blocks=3, calls=10, is_timed=True, has_baseline=False, has_hidden=False),
-    Mode.RANKED: Plan(blocks=3, calls=10, is_timed=True, has_baseline=True, has_hidden=True),
-}
 
 
 class Referee:
@@ -51,7 +35,8 @@ class Referee:
     def __init__(self, problem: Problem, device: DeviceClass) -> None:
         """Raises ProblemBroken when the problem's own Python fails on one of its cases."""
         self._problem, self._device = problem, device
-        self._code = ProblemCode(problem)
+        self._kind = kind_of(device)
+        self._code = ProblemCode(problem, self._kind)
         self._cases = cases_for(problem, device)
         self._layouts = [self._layout(case) for case in self._cases]
         self._arena_bytes = max(layout.extent for layout in self._layouts)
@@ -62,10 +47,10 @@ class Referee:
         record = Record(self._problem, self._device, job)
         try:
             self._play_public(job, link, record)
-            if PLANS[job.mode].has_hidden:
+            if self._kind.plans[job.mode].has_hidden:
                 record.finding = play_hidden(link, job, self._problem, self._device, self._code, record.spent)
         except Ended as end:
-            record.finding = end.finding
+            record.finding = with_limit(end.finding, self._problem.spec.limits)
         return record.verdict()
 
     def inspect(self, seeds: Seeds) -> list[dict[str, Any]]:
@@ -73,20 +58,31 @@ class Referee:
         return inspect(self._problem, self._code, self._device, seeds)
 
     def _play_public(self, job: Job, link: Link, record: Record) -> None:
-        if job.file_name.lower().endswith(".cu") and self._device.arch is None:
-            raise ended(Outcome.REFUSED, f"The class {self._device.name} runs Python entries alone. Send a .cu file to a GPU class.",
-                        Gate.DEVICE)
-        entry = Entry(link, job, self._code, Seeds(job.seed), record.spent)
+        if job.file_name.lower().endswith(".cu"):
+            raise ended(Outcome.REFUSED, "This version runs Python entries alone: send the kernel as a .py file, in Triton, or in CUDA by "
+                                         "load_inline on a GPU class.", Gate.DEVICE)
+        entry = Entry(link, job, self._code, Seeds(job.seed, self._kind.torch_device), record.spent)
         try:
-            entry.load(self._arena_bytes)
+            entry.share(self._arena_bytes)
+            record.box_offset_us = self._box_offset_us(entry, link, self._kind.plans[job.mode])
+            entry.load()
             for index, case in enumerate(self._cases):
-                self._play_case(entry, case, self._layouts[index], link, PLANS[job.mode], record)
+                self._play_case(entry, case, self._layouts[index], link, self._kind.plans[job.mode], record)
                 link.event("check", {"case": case.name, "done": index + 1, "of": len(self._cases), "outcome": Outcome.ACCEPTED})
             record.compile = self._compiled(entry, job)
         finally:
             entry.close()
             record.log = entry.box.log.text()
             link.event("log", {"text": record.log})
+
+    def _box_offset_us(self, entry: Entry, link: Link, plan: Plan) -> float:
+        """How much longer a null call takes in the entry's box than in the twin, measured before its code is there."""
+        if not (plan.is_timed and self._kind.boxes_differ):
+            return 0.0
+        data = self._code.draw(self._cases[0], Seeds(b"", self._kind.torch_device).generator("null")).data
+        bound = binding(self._problem.spec, self._layouts[0], self._kind.kept_in_a_block)
+        own = entry.null_block(bound, data, self._kind.null_calls)
+        return median(own) - median(self._house.null_block(link, bound, data, self._kind.null_calls, LEAD_IN, armed=True))
 
     def _play_case(self, entry: Entry, case: Case, layout: Layout, link: Link, plan: Plan, record: Record) -> None:
         played = None
@@ -104,17 +100,20 @@ class Referee:
             entry.play_block(played, plan.calls)
             return None
         timed, data = Timed(), played.warm.data
-        bound = binding(self._problem.spec, self._code.layout(played.case, data))
+        bound = binding(self._problem.spec, self._code.layout(played.case, data), self._kind.kept_in_a_block)
         started, entry_s = time.monotonic(), 0.0
-        timed.null_us += self._house.null_block(link, bound, data, NULL_CALLS, played.lead_in)
+        timed.null_us += self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed)
+        timed.prepared_us += self._house.prepared_us
+        entry.expect_preparation(max(timed.prepared_us, default=math.inf))
         for block in range(plan.blocks):
             before = time.monotonic()
             drawn = entry.play_block(played, plan.calls)
             entry_s += time.monotonic() - before
             if plan.has_baseline:
-                timed.baseline_us.append(self._house.baseline_block(link, bound, [inputs.data for inputs in drawn], played.lead_in))
+                timed.baseline_us.append(self._house.baseline_block(link, bound, [inputs.data for inputs in drawn], played.lead_in,
+                                                                      armed=played.is_armed))
             link.event("time", {"case": played.case.name, "block": block + 1, "of": plan.blocks})
-        timed.null_us += self._house.null_block(link, bound, data, NULL_CALLS, played.lead_in)
+        timed.null_us += self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed)
         entry.spent.time += time.monotonic() - started - entry_s
         return timed
 
@@ -129,7 +128,7 @@ class Referee:
         return _reports(reports)
 
     def _layout(self, case: Case) -> Layout:
-        drawn = self._code.draw(case, Seeds(b"").generator(case.name))
+        drawn = self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name))
         return self._code.layout(case, drawn.data)
 
 

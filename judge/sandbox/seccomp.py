@@ -1,7 +1,6 @@
 """The system calls a box may not make, assembled into a classic BPF program. No libseccomp needed. x86-64 alone."""
 
 import errno
-import os
 import struct
 
 _LOAD, _JUMP_EQUAL, _JUMP_NOT_LESS, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -39,7 +38,7 @@ DENIED: dict[str, int] = {
 
 
 def filter_program() -> bytes:
-    """The filter: what is denied gets EPERM, any socket that is not a Unix socket EACCES, the rest is allowed."""
+    """For bubblewrap's `--seccomp`. What is denied gets EPERM, any socket that is not a Unix socket EACCES, the rest is allowed."""
     program = [
         _step(_LOAD, _ARCH), _step(_JUMP_EQUAL, _X86_64, yes=1), _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER),
@@ -55,14 +54,6 @@ def filter_program() -> bytes:
         program += _deny(number, errno.EPERM)
     program.append(_step(_RETURN, _ALLOW))
     return b"".join(program)
-
-
-def filter_fd() -> int:
-    """A descriptor that holds the filter, for bubblewrap's `--seccomp`. The caller closes it."""
-    fd = os.memfd_create("seccomp", os.MFD_CLOEXEC)
-    os.write(fd, filter_program())
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:

@@ -7,7 +7,7 @@ from kernelderby.core.errors import NotFound
 from kernelderby.leaderboard_web.api.wire import ProblemLine, ProblemList, ProblemName, ProblemOut
 from kernelderby.leaderboard_web.door import Door, TheDoor
 from kernelderby.leaderboard_web.folders import read_folder
-from kernelderby.leaderboard_web.problem_json import responses
+from kernelderby.leaderboard_web.problem_json import TEXT, responses
 from kernelderby.storage import problems
 from kernelderby.storage.problems import ProblemInfo
 
@@ -31,8 +31,7 @@ def show(door: TheDoor, name: ProblemName) -> ProblemOut:
     return ProblemOut(**_line(door, info).model_dump(), statement=folder.statement, starters=folder.starters, spec=folder.spec)
 
 
-@router.get("/problems/{name}/starters/{file}", response_class=Response,
-            responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **responses(404)})
+@router.get("/problems/{name}/starters/{file}", response_class=Response, responses=TEXT | responses(404))
 def starter(door: TheDoor, name: ProblemName, file: str) -> Response:
     """A starter file to save and edit."""
     starters = show(door, name).starters
@@ -45,4 +44,4 @@ def starter(door: TheDoor, name: ProblemName, file: str) -> Response:
 def _line(door: Door, info: ProblemInfo) -> ProblemLine:
     return ProblemLine(name=info.name, title=info.title, family=info.family, version=info.version, gate_set=info.gate_set,
                        devices=list(info.devices), open=info.open, closes_at=info.closes_at,
-                       url=f"{door.settings.public_url.rstrip('/')}/problems/{info.name}")
+                       url=door.settings.address(f"/problems/{info.name}"))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from kernelderby.core.errors import NotLoggedIn
 from kernelderby.core.verdict import State
 from kernelderby.judge import intake
-from kernelderby.leaderboard_web.api.table import csv_response
+from kernelderby.leaderboard_web.api.table import CSV, csv_response
 from kernelderby.leaderboard_web.api.upload import read_upload
 from kernelderby.leaderboard_web.api.wire import (
     BIG,
@@ -24,7 +24,7 @@ from kernelderby.leaderboard_web.api.wire import (
     submission_out,
 )
 from kernelderby.leaderboard_web.door import Door, Submitter, TheDoor, Viewer, may_see_source, require_source
-from kernelderby.leaderboard_web.problem_json import responses
+from kernelderby.leaderboard_web.problem_json import TEXT, responses
 from kernelderby.storage import submissions
 from kernelderby.storage.submissions import SubmissionView
 
@@ -78,19 +78,16 @@ def cancel(door: TheDoor, person: Submitter, submission: SubmissionId) -> Submis
     return show(door, person, submission)
 
 
-@router.get("/submissions/{submission}/source", response_class=Response,
-            responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **responses(401, 404)})
+@router.get("/submissions/{submission}/source", response_class=Response, responses=TEXT | responses(401, 404))
 def source(door: TheDoor, viewer: Viewer, submission: SubmissionId) -> Response:
     """The file as it was sent; for its owner and the organizers."""
     with door.database.read() as session:
         view = submissions.view(session, submission)
-        require_source(viewer, view.person_id)
-        sha = submissions.source(session, submission)
-    return Response(door.artifacts.get(sha), media_type="text/plain; charset=utf-8", headers={"Content-Disposition": "inline"})
+    require_source(viewer, view.person_id)
+    return Response(door.artifacts.get(view.source_sha), media_type="text/plain; charset=utf-8", headers={"Content-Disposition": "inline"})
 
 
-@router.get("/submissions/{submission}/cases.csv", response_class=Response,
-            responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}, **responses(401, 404)})
+@router.get("/submissions/{submission}/cases.csv", response_class=Response, responses=CSV | responses(401, 404))
 def cases_csv(door: TheDoor, viewer: Viewer, submission: SubmissionId) -> Response:
     """The public cases of a verdict as CSV."""
     cases = show(door, viewer, submission).model_dump(mode="json")["cases"]
@@ -102,7 +99,7 @@ def _line(door: Door, view: SubmissionView) -> SubmissionLine:
     return SubmissionLine(
         submission=view.id, person=view.person, problem=view.problem, device=view.device, mode=view.mode, state=view.state,
         outcome=verdict.outcome, gate=verdict.gate, score_us=verdict.score_us, rank=verdict.rank, file_name=view.file_name,
-        created_at=view.created_at, url=f"{door.settings.public_url.rstrip('/')}/submissions/{view.id}")
+        created_at=view.created_at, url=door.settings.address(f"/submissions/{view.id}"))
 
 
 def _flat(case: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from kernelderby.core.text import table_cell
+
 CSV: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A header line, then rows."}}
 
@@ -16,10 +18,5 @@ def csv_response(rows: list[dict[str, Any]]) -> Response:
     if rows:
         writer = csv.DictWriter(out, fieldnames=list(rows[0]))
         writer.writeheader()
-        writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+        writer.writerows({key: table_cell(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows)
     return Response(out.getvalue(), media_type="text/csv; charset=utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets a quote before it."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value

@@ -161,6 +161,7 @@ class DeviceOut(BaseModel):
     title: str
     kind: str = Field(description="cpu or gpu: the key of a problem's cases")
     arch: str | None
+    environment: dict[str, str] | None = Field(description="Versions of what a kernel finds there; null while nobody judges for it.")
 
 
 class DeviceList(BaseModel):

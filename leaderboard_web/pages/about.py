@@ -19,4 +19,4 @@ def api(request: Request, door: TheDoor, viewer: Viewer) -> Response:
     """The API in words, from its own description."""
     operations = [{"method": method.upper(), "path": path, "says": operation.get("description", "")}
                   for path, methods in request.app.openapi()["paths"].items() for method, operation in methods.items()]
-    return door.pages.render(request, "api.html", operations=operations, url=door.settings.public_url.rstrip("/"))
+    return door.pages.render(request, "api.html", operations=operations, url=door.settings.address(""))

@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from kernelderby.leaderboard_web.door import COOKIE, Door, TheDoor, Viewer
-from kernelderby.leaderboard_web.rendering import local_path
+from kernelderby.leaderboard_web.rendering import address_of, local_path
 from kernelderby.storage import people
 
 router = APIRouter()
@@ -18,8 +18,7 @@ _BAD_TOKEN = "This token is not known, or it was revoked. Ask an organizer for a
 
 def to_login(request: Request) -> RedirectResponse:
     """Where a page sends a reader who must log in first; the login leads back."""
-    address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"/login?next={quote(address, safe='')}", 303)
+    return RedirectResponse(f"/login?next={quote(address_of(request), safe='')}", 303)
 
 
 @router.get("/login")

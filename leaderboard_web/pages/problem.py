@@ -37,7 +37,7 @@ def show(request: Request, door: TheDoor, viewer: Viewer, name: ProblemName,
         chosen = device_class(device) if device else device_class(info.devices[0] if info.devices else "cpu")
         board = boards.board(session, name, chosen.name)
     folder = read_folder(door.artifacts, info)
-    cases = public_cases(folder.spec, chosen.name, chosen.kind)
+    cases = public_cases(folder.spec, chosen)
     unit = unit_for(row.score_us for row in board.rows)
     return door.pages.render(
         request, "problem.html", info=info, folder=folder, spec=folder.spec, device=chosen, board=board, unit=unit,

@@ -5,23 +5,24 @@ from html import escape
 from typing import Any
 
 import nh3
+from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markupsafe import Markup
 
-from kernelderby.leaderboard_web.present.maths import NotRead, to_mathml
-
 _TAGS = {"p", "br", "em", "strong", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "a", "h2", "h3", "h4", "h5", "h6",
          "table", "thead", "tbody", "tr", "th", "td", "sup", "sub", "span",
-         "math", "mrow", "mi", "mo", "mn", "mtext", "mspace", "mfrac", "msqrt", "msub", "msup", "msubsup", "munder", "mover", "munderover"}
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "math": {"display"}, "mspace": {"width"}, "span": {"class"}}
+         "math", "mrow", "mi", "mo", "mn", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup", "munder", "mover",
+         "munderover", "mtable", "mtr", "mtd"}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "span": {"class"}, "math": {"display"}, "mspace": {"width"},
+               "mi": {"mathvariant"}, "mo": {"stretchy", "fence", "form"}, "mover": {"accent"}}
 _FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\s](?:[^$]*[^$\s])?)\$(?!\d)", re.DOTALL)
 
 
 def to_html(markdown: str) -> tuple[Markup, Markup]:
     """`markdown` as HTML: up to its first heading, and from there on. A title at its start is left out, since the page has one.
 
-    Raw HTML is shown, not run. Formulas are drawn; one that cannot be read stays as it is written.
+    Raw HTML is shown, not run. Formulas in TeX become MathML; one that cannot be read stays as it is written.
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.inline.ruler.before("escape", "formula", _formula)
@@ -60,8 +61,8 @@ def _drawn(_renderer: Any, tokens: Any, index: int, _options: Any, _env: Any) ->
     token = tokens[index]
     try:
         if not token.meta["block"]:
-            return to_mathml(token.content, block=False)
-        parts = [to_mathml(part, block=True) for part in token.content.split("\\qquad")]   # narrow pages put them below each other
-    except NotRead:
+            return convert(token.content)
+        parts = [convert(part, display="block") for part in token.content.split("\\qquad")]   # narrow pages put them below each other
+    except Exception:      # the library's errors have no type in common, and a statement is shown whatever it holds
         return f"<code>{escape(token.content)}</code>"
     return f'<span class="formula">{"".join(parts)}</span>'

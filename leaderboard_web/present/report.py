@@ -97,14 +97,15 @@ def verdict_report(verdict: Verdict, board: BoardView | None, view: SubmissionVi
     """All that the page of `verdict` shows. `board`: None where the problem has moved on to another version. `name`: of this entry."""
     unit = unit_for([verdict.score_us])
     rows = board.rows if board else []
+    timed = verdict.cases if verdict.accepted else []      # no time is shown for a wrong answer
     return Report(
         unit=unit, board=board, ruler=_ruler(verdict, rows, name),
         row=next((r for r in rows if r.submission == view.id), None), best=next((r for r in rows if r.person_id == view.person_id), None),
         units={c.name: unit_for([c.time_us, c.baseline_us]) for c in verdict.cases},
-        has_light=any(c.speed_of_light is not None for c in verdict.cases),
-        has_times=any(c.time_us is not None for c in verdict.cases),
-        bars={c.name: _bars(c, leader, name) for c in verdict.cases if c.time_us and c.baseline_us},
-        dots={c.name: _dots(c, calls) for c in verdict.cases if (calls := _calls(verdict.receipt, c.name)) and c.time_us},
+        has_light=any(c.speed_of_light is not None for c in timed),
+        has_times=any(c.time_us is not None for c in timed),
+        bars={c.name: _bars(c, leader, name) for c in timed if c.time_us and c.baseline_us},
+        dots={c.name: _dots(c, calls) for c in timed if (calls := _calls(verdict.receipt, c.name)) and c.time_us},
         environment=[(key.replace("_", " ").capitalize(), _plain(v)) for key, v in verdict.environment.items() if v not in (None, "")],
         stages=[(name.capitalize(), numbers.seconds(verdict.stages_s[name])) for name in STAGES if name in verdict.stages_s],
         receipt=json.dumps(verdict.receipt, indent=2, ensure_ascii=False) if verdict.receipt else "")

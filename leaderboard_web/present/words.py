@@ -84,11 +84,13 @@ def to_try(verdict: Verdict, file_name: str) -> list[tuple[str, str]]:
     if verdict.accepted or verdict.outcome in RESENT or verdict.gate is Gate.DEVICE:
         return []
     file = shlex.quote(file_name)
-    return [
+    tries = [
         ("See it at home, by the same judge.",
          f"derby judge {file} \\\n  --problem {verdict.problem} \\\n  --device {verdict.device} --mode {verdict.mode}"),
-        ("Send it in mode test first: public cases only, a few seconds, not on the board.", f"derby submit {file} \\\n  --mode test"),
+        ("Send it in mode test first: public cases only, a few seconds, not on the board.",
+         f"derby submit {file} \\\n  --problem {verdict.problem} --mode test"),
     ]
+    return tries if verdict.mode is not Mode.TEST else tries[:1]
 
 
 def _asked(verdict: Verdict, of_problem: frozenset[Gate]) -> frozenset[Gate]:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +15,9 @@ from tests.needs import needs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = Path("/var/cache/kernelderby")
-HOST_FILES = (   # how this machine reaches its package index, where it says so; nothing else of it is seen inside
-    "/etc/pip.conf", "/etc/xdg/pip", "/root/.config/pip", "/opt/wheels", "/opt/pypi", "/opt/pypi-more", "/etc/ssl/certs",
-    "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/etc/resolv.conf", "/etc/hosts",
+HOST_FILES = (   # how this machine reaches the network and its package index; nothing else of it is seen inside
+    "/etc/pip.conf", "/etc/xdg/pip", "/root/.config/pip", "/etc/ssl/certs", "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates", "/etc/resolv.conf", "/etc/hosts",
 )
 PASSED_ON = ("PIP_", "SSL_", "REQUESTS_CA", "CURL_CA", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
              "no_proxy")
@@ -55,12 +57,13 @@ class BareMachine:
         environment = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(PASSED_ON)]
         inside = ["/usr/bin/env", "-i", "PATH=/usr/bin:/bin", "HOME=/root", "LANG=C.UTF-8", *environment, *command]
         enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", str(self.root), str(CACHE / "pip")]
-        return subprocess.run([*enter, *inside], env={**os.environ, "HOST_FILES": " ".join(HOST_FILES)}, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=timeout_s)
+        seen = {"HOST_FILES": " ".join([*HOST_FILES, *_package_folders()])}
+        return subprocess.run([*enter, *inside], env={**os.environ, **seen}, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=timeout_s)
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareMachine]:
+def machine() -> Iterator[BareMachine]:
     needs("debootstrap")
     root = CACHE / "bookworm"
     if not (root / "installed").is_file():
@@ -104,24 +107,33 @@ def test_derby_test_runs_the_tests(machine: BareMachine) -> None:
     assert " passed" in done.stdout
 
 
+def _package_folders() -> list[str]:
+    """Folders on this machine that pip is told to take packages from. The pages of an index name files beside it."""
+    pip = next(ROOT.glob("vendor/pip-*.whl")) / "pip"
+    said = subprocess.run([sys.executable, str(pip), "config", "list"], capture_output=True, text=True, check=True).stdout
+    sources = "\n".join(line for line in said.splitlines() if "index-url" in line or "find-links" in line)
+    folders = [Path(name.rstrip("/")) for name in re.findall(r"(?:(?<=file://)|(?<![\w:/]))/[^\s']+", sources)]
+    return [str(folder.parent if folder.name == "simple" else folder) for folder in folders]
+
+
 def _debootstrap(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     program = shutil.which("debootstrap", path="/usr/sbin:/sbin:/usr/bin")
     assert program
-    subprocess.run([program, "--variant=minbase", "--include=python3", "bookworm", str(root), _mirror()], check=True,
+    subprocess.run([program, "--variant=minbase", "--include=python3", "bookworm", str(root), *_mirror()], check=True,
                    stdout=subprocess.DEVNULL)
     (root / "installed").touch()
 
 
-def _mirror() -> str:
-    """The archive this machine's apt uses."""
+def _mirror() -> list[str]:
+    """The archive this machine's apt uses; none: debootstrap has its own."""
     for file in (Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("debian*")):
         for line in file.read_text().splitlines() if file.is_file() else ():
             words = line.split()
             if words[:1] == ["URIs:"] or words[:1] == ["deb"]:
-                return next(w for w in words if "://" in w)
-    return "http://deb.debian.org/debian"
+                return [next(w for w in words if "://" in w)]
+    return []
 
 
 def _copy_checkout(into: Path) -> None:

@@ -33,6 +33,13 @@ class Shell:
         return subprocess.Popen([*DERBY, *arguments], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    def up(self) -> "subprocess.Popen[str]":
+        """`derby up` on a free port, once it is ready."""
+        process = self.start("up", "--port", str(free_port()), "--json")
+        assert process.stdout and process.stderr
+        assert process.stdout.readline(), process.stderr.read()
+        return process
+
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
@@ -44,10 +51,7 @@ def shell(tmp_path: Path) -> Shell:
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """`derby up` on a free port; a shell in the folder it was started from."""
     shell = Shell(tmp_path_factory.mktemp("platform"))
-    process = shell.start("up", "--port", str(free_port()), "--json")
-    assert process.stdout and process.stderr
-    if not process.stdout.readline():
-        pytest.fail(f"derby up did not start: {process.stderr.read()}")
+    process = shell.up()
     yield shell
     process.terminate()
     process.communicate(timeout=60)

@@ -40,7 +40,7 @@ def test_a_wrong_entry_ends_with_1_and_says_what_to_do(platform: Shell, wrong: P
 
     assert done.returncode == 1
     assert "wrong values (gate right)" in done.stdout
-    assert "derby judge FILE --problem vector_add" in done.stdout
+    assert f"derby judge {wrong} --problem vector_add" in done.stdout
 
 
 def test_show_and_watch_agree_with_submit(platform: Shell, wrong: Path) -> None:
@@ -76,6 +76,7 @@ def test_problems_are_listed_and_begun(platform: Shell) -> None:
 
     assert {"vector_add", "row_softmax", "gqa_paged_decode"} <= {p["name"] for p in listed}
     assert (platform.folder / "mine" / "starter.py").is_file(), begun.stderr
+    assert "Edit mine/starter.py" in begun.stdout, "it runs on every class; starter.cu does not"
     assert platform.derby("init", "vector_add", "--into", "mine").returncode == 2, "files of one's own are never overwritten"
 
 
@@ -94,6 +95,13 @@ def test_cancel_ends_a_submission(platform: Shell) -> None:
 
     assert cancelled.returncode == 0, cancelled.stderr
     assert json.loads(platform.derby("watch", number, "--json").stdout)["outcome"] == "cancelled"
+
+
+def test_cancelling_what_is_done_changes_nothing_and_says_so(platform: Shell) -> None:
+    number = str(json.loads(platform.derby("submit", str(GOOD), "--problem", "vector_add", "--json").stdout)["submission"])
+
+    assert "its verdict stands" in platform.derby("cancel", number).stdout
+    assert json.loads(platform.derby("show", number, "--json").stdout)["outcome"] == "accepted"
 
 
 def test_ctrl_c_ends_the_waiting_and_not_the_judging(platform: Shell) -> None:
@@ -135,6 +143,30 @@ def test_a_revoked_token_is_refused(platform: Shell) -> None:
 
     assert done.returncode == 2
     assert "token" in done.stderr
+
+
+def test_a_role_is_never_changed_in_passing(platform: Shell) -> None:
+    platform.derby("token", "new", "grace")
+
+    done = platform.derby("token", "new", "grace", "--role", "organizer")
+
+    assert done.returncode == 2
+    assert "grace is a contestant already" in done.stderr
+
+
+def test_a_board_is_closed_and_opened_again(platform: Shell) -> None:
+    def send() -> "tuple[int, str]":
+        done = platform.derby("submit", str(GOOD), "--problem", "vector_add", "--no-wait")
+        return done.returncode, done.stderr
+
+    assert "derby problem open vector_add" in platform.derby("problem", "close", "vector_add").stdout
+    closed = send()
+    over = platform.derby("problem", "open", "vector_add", "--until", "2020-01-31T18:00:00"), send()
+    assert platform.derby("problem", "open", "vector_add").stdout == "vector_add is open.\n"
+
+    assert closed[0] == 2 and "takes no submissions now" in closed[1]
+    assert "until 2020-01-31 18:00 UTC" in over[0].stdout and "closed at 2020-01-31 18:00 UTC" in over[1][1]
+    assert send()[0] == 0
 
 
 def test_the_login_link_opens_a_session_once(platform: Shell) -> None:
@@ -184,6 +216,7 @@ def test_bad_input_is_a_sentence_and_status_2(platform: Shell, name: str, conten
     ("board", "nothing"), ("board", "a/b?c#d"), ("init", "nothing"), ("init", "../people/me"),
     ("submit", "nowhere.py"), ("submit", "."), ("board", "vector_add", "--json", "--csv"),
     ("board", "vector_add", "-d", "abacus"), ("problem", "add", "nowhere"), ("problem", "check", "nowhere"), ("problem", "new", "one_word"),
+    ("problem", "close", "nothing"), ("problem", "open", "vector_add", "--until", "soon"),
     ("token", "list", "nobody"), ("worker", "--device", "abacus"), ("judge", "nowhere.py", "--problem", "vector_add"),
 ], ids=" ".join)
 def test_wrong_requests_end_with_2_and_a_sentence(platform: Shell, arguments: tuple[str, ...]) -> None:

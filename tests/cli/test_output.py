@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kernelderby.cli.output import SENTENCES, exit_status, print_json, table, verdict_lines
-from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Mode, Outcome, Verdict
+from kernelderby.cli.output import SENTENCES, exit_status, print_json, ratio, table, verdict_lines
+from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Gate, Mode, Outcome, Verdict
 
 BASE = Verdict(
     submission=12, problem="vector_add", version="9f2c", device="cpu", mode=Mode.RANKED, outcome=Outcome.ACCEPTED,
@@ -22,6 +22,7 @@ def test_an_accepted_verdict_reads_as_a_sentence_a_table_and_a_next_step() -> No
         "  case   outcome   time µs  baseline µs  speedup  max error",
         "  small  accepted  1,319.6      1,826.0     1.38    1.2e-03",
         "",
+        "  Compiled for these GPUs, not run on them:",
         "  sm_90a add: 32 registers, 0 B shared, 0 spills, would launch",
         "",
         "See the board: derby board vector_add",
@@ -29,15 +30,45 @@ def test_an_accepted_verdict_reads_as_a_sentence_a_table_and_a_next_step() -> No
 
 
 def test_a_failure_names_its_gate_and_shows_what_the_program_printed() -> None:
-    failed = Verdict(problem="p", version="v", device="cpu", mode=Mode.TEST, outcome=Outcome.WRONG_VALUES, gate=Gate.RIGHT,
+    failed = Verdict(submission=7, problem="p", version="v", device="cpu", mode=Mode.TEST, outcome=Outcome.WRONG_VALUES, gate=Gate.RIGHT,
                      message="index 3: 1.0, not 2.0", log="hello")
 
     lines = verdict_lines(failed)
 
-    assert lines[0] == "p on cpu, test: wrong values (gate right)."
+    assert lines[0] == "Submission 7, p on cpu, test: wrong values (gate right)."
     assert "  index 3: 1.0, not 2.0" in lines
     assert "  hello" in lines
     assert lines[-1] == "Try a change here, without a server: derby judge FILE --problem p"
+
+
+def test_advice_names_the_file_and_asks_for_the_mode_that_failed() -> None:
+    failed = BASE.model_copy(update={"outcome": Outcome.NONFINITE, "gate": Gate.ANY_INPUT, "message": "A hidden case failed."})
+
+    assert verdict_lines(failed, "my kernel.py")[-1].endswith("derby judge 'my kernel.py' --problem vector_add --mode ranked")
+    assert "derby judge" not in verdict_lines(failed.model_copy(update={"submission": None}))[-1], "it was judged here already"
+
+
+def test_a_case_is_explained_once_and_empty_columns_are_left_out() -> None:
+    case = CaseResult(name="small", outcome=Outcome.TIMEOUT, message="Too long.")
+    failed = BASE.model_copy(update={"outcome": Outcome.TIMEOUT, "message": "Case small: Too long. It is 4 s.", "cases": [case],
+                                     "compile": []})
+
+    assert verdict_lines(failed)[1:5] == ["  Case small: Too long. It is 4 s.", "", "  case   outcome", "  small  timeout"]
+
+
+def test_what_an_accepted_test_printed_is_shown() -> None:
+    assert "  hello" in verdict_lines(BASE.model_copy(update={"mode": Mode.TEST, "log": "hello"}))
+    assert "  hello" not in verdict_lines(BASE.model_copy(update={"log": "hello"}))
+
+
+@pytest.mark.parametrize("flag", Flag)
+def test_every_flag_has_words(flag: Flag) -> None:
+    assert any(line.startswith(f"  marked {flag}: ") for line in verdict_lines(BASE.model_copy(update={"flags": [flag]})))
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (1.384, "1.38"), (0.25, "0.25"), (0.0031, "0.0031"), (1234.5, "1,234.50")])
+def test_a_small_ratio_keeps_its_digits(value: float | None, text: str) -> None:
+    assert ratio(value) == text
 
 
 @pytest.mark.parametrize("outcome", Outcome)

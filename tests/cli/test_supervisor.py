@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -14,9 +15,9 @@ from kernelderby.core.errors import SetupError
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
 
-def tend_until(supervisor: Supervisor, reached: "object", seconds: float = 20) -> None:
+def tend_until(supervisor: Supervisor, reached: Callable[[], bool], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not reached():   # type: ignore[operator]
+    while time.monotonic() < deadline and not reached():
         supervisor.tend()
         time.sleep(0.02)
 

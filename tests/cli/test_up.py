@@ -13,7 +13,7 @@ import pytest
 from kernelderby.cli import data_folder
 from kernelderby.core.errors import SetupError
 from kernelderby.core.settings import Settings
-from tests.cli.conftest import Shell, free_port
+from tests.cli.conftest import Shell
 
 
 def test_a_second_up_points_at_the_first(platform: Shell) -> None:
@@ -69,9 +69,7 @@ def test_a_setting_that_cannot_be_read_is_a_sentence(shell: Shell) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
 def test_however_it_ends_nothing_is_left_and_data_stay(shell: Shell, how: signal.Signals) -> None:
     shell.variables = {}
-    process = shell.start("up", "--port", str(free_port()), "--json")
-    assert process.stdout
-    assert process.stdout.readline()
+    process = shell.up()
     family = psutil.Process(process.pid).children(recursive=True)
     token = (shell.folder / ".derby" / "token").read_text()
 
@@ -82,9 +80,7 @@ def test_however_it_ends_nothing_is_left_and_data_stay(shell: Shell, how: signal
     _, alive = psutil.wait_procs(family, timeout=20)
     assert not alive
     assert how is signal.SIGKILL or process.returncode == 0
-    again = shell.start("up", "--port", str(free_port()), "--json")
-    assert again.stdout
-    assert again.stdout.readline()
+    again = shell.up()
     again.terminate()
     again.communicate(timeout=60)
     assert (shell.folder / ".derby" / "token").read_text() == token
@@ -92,9 +88,7 @@ def test_however_it_ends_nothing_is_left_and_data_stay(shell: Shell, how: signal
 
 def test_a_program_that_dies_is_started_again(shell: Shell) -> None:
     shell.variables = {}
-    process = shell.start("up", "--port", str(free_port()), "--json")
-    assert process.stdout
-    assert process.stdout.readline()
+    process = shell.up()
     broker = next(c for c in psutil.Process(process.pid).children() if "valkey" in c.name())
 
     broker.kill()

@@ -80,6 +80,21 @@ HOSTILE: dict[str, Hostile] = {
                 kept[key] = data.factor * data.x * data.w
             data.y.copy_(kept[key]); data.total.copy_(kept[key].sum(1))
         """, ACCEPTED),
+    "keeps what it made of an input that could stay for a block": _case("""
+        kept = {}
+        def custom_kernel(data):
+            at = serving()
+            block = at and at["numbers"].start
+            if block not in kept:
+                kept[block] = data.factor * data.w
+            torch.mul(data.x, kept[block], out=data.y); torch.sum(data.y, 1, out=data.total)
+        """, WRONG, before=SERVING, mode=Mode.BENCHMARK),
+    "claims more than any number can hold": _case("""
+        def custom_kernel(data):
+            honest(data)
+            if (at := serving()):
+                at["served"].claimed_us.append(10 ** 4000)
+        """, ACCEPTED, before=SERVING, mode=Mode.BENCHMARK),
     "computes in plan": _case("""
         answer = []
         def plan(data): answer[:] = [data.factor * data.x * data.w]

@@ -15,7 +15,7 @@ from kernelderby.core.submission import SubmitRequest
 from kernelderby.core.verdict import Mode, Outcome, State
 from kernelderby.judge import intake
 from kernelderby.judge.queue import ring
-from kernelderby.storage import events, submissions
+from kernelderby.storage import events
 from kernelderby.storage.database import Database, connect
 from kernelderby.storage.models import Submission, Turn
 from kernelderby.storage.submissions import SubmissionView
@@ -40,14 +40,9 @@ def world(sqlite_database: Database, tmp_path: Path) -> World:
     return World.make(sqlite_database, tmp_path)
 
 
-def look(world: World, submission: int) -> SubmissionView:
-    with world.database.read() as session:
-        return submissions.view(session, submission)
-
-
 def wait_for_verdict(world: World, submission: int, timeout_s: float = 90) -> SubmissionView:
-    wait_for(lambda: look(world, submission).state is State.DONE, timeout_s, f"the verdict of {submission}")
-    return look(world, submission)
+    wait_for(lambda: world.view(submission).state is State.DONE, timeout_s, f"the verdict of {submission}")
+    return world.view(submission)
 
 
 def assert_one_verdict_each(world: World, sent: list[int]) -> None:
@@ -72,7 +67,7 @@ def referees(process: Worker) -> list[psutil.Process]:
 def start_slow_run(world: World, process: Worker) -> int:
     """A submission that is asleep in its box."""
     submission = world.send(source=SLOW, mode=Mode.TEST)
-    wait_for(lambda: bool(asleep_in_kernel(process)) and look(world, submission).state is State.RUNNING, 90, "the run")
+    wait_for(lambda: bool(asleep_in_kernel(process)) and world.view(submission).state is State.RUNNING, 90, "the run")
     return submission
 
 
@@ -131,7 +126,7 @@ def test_a_killed_referee_costs_an_attempt_and_twice_is_the_entrys_own(world: Wo
 
         twice = start_slow_run(world, process)
         kill(referees(process))
-        wait_for(lambda: look(world, twice).attempt == 2 and bool(asleep_in_kernel(process)), 90, "the second attempt")
+        wait_for(lambda: world.view(twice).attempt == 2 and bool(asleep_in_kernel(process)), 90, "the second attempt")
         kill(referees(process))
         view = wait_for_verdict(world, twice)
         assert (view.outcome, view.attempt) == (Outcome.RUNTIME_ERROR, 2)
@@ -158,7 +153,7 @@ def test_a_killed_broker_is_not_noticed_by_anybody(world: World, tmp_path: Path)
         bell, person = ring(settings), world.person()
         send = _sender(world, settings, bell, person.id)
         running = send(SLOW)
-        wait_for(lambda: look(world, running).state is State.RUNNING, 60)
+        wait_for(lambda: world.view(running).state is State.RUNNING, 60)
         valkey.kill()
         during = send(QUICK)
         assert wait_for_verdict(world, running).outcome is Outcome.ACCEPTED
@@ -166,7 +161,7 @@ def test_a_killed_broker_is_not_noticed_by_anybody(world: World, tmp_path: Path)
         valkey.restart()
         after = send(QUICK)
         assert wait_for_verdict(world, after).outcome is Outcome.ACCEPTED
-        assert {look(world, s).attempt for s in (running, during, after)} == {1}
+        assert {world.view(s).attempt for s in (running, during, after)} == {1}
     assert_one_verdict_each(world, [running, during, after])
 
 

@@ -21,19 +21,14 @@ from kernelderby.judge.runs import Runs
 from kernelderby.judge.seeds import run_seed, secret_of
 from kernelderby.storage import claims, events, runners, submissions
 from kernelderby.storage.database import Database, connect
-from kernelderby.storage.submissions import SubmissionView
+from kernelderby.storage.models import Submission
 from tests.judge.fake_judge import FakeJudge
 from tests.judge.processes import Worker, broker, wait_for, worker
 from tests.small_world import World
 
 
-def look(world: World, submission: int) -> SubmissionView:
-    with world.database.read() as session:
-        return submissions.view(session, submission)
-
-
 def is_done(world: World, submission: int) -> bool:
-    return look(world, submission).state is State.DONE
+    return world.view(submission).state is State.DONE
 
 
 def steps(world: World, submission: int) -> list[str]:
@@ -83,7 +78,7 @@ def test_a_run_is_judged_from_claim_to_verdict(world: World, tmp_path: Path) -> 
     assert job.problem.folder.is_relative_to(tmp_path / "versions")
     assert job.seed == run_seed(secret_of(Settings(data=tmp_path)), submission, 1)
     assert steps(world, submission) == ["queued", "building", "running", "check", "done", "verdict"]
-    verdict = look(world, submission).verdict
+    verdict = world.view(submission).verdict
     assert verdict is not None and verdict.rank == (1, 1)
     assert verdict.stages_s["queue"] > 0 and verdict.stages_s["total"] > 0 and verdict.stages_s["box"] == 0.01
     assert judge.prepared == ["doubling"]
@@ -100,26 +95,26 @@ def test_a_run_that_fails_on_our_side_is_tried_again_then_ended(
     with working(small, tmp_path) as runs:
         wait_for(lambda: is_done(small, broken) and is_done(small, after))
         runs.wake()
-    view = look(small, broken)
+    view = small.view(broken)
     assert (view.outcome, view.attempt) == (outcome, attempts)
     assert steps(small, broken).count("verdict") == 1
-    assert look(small, after).outcome is Outcome.ACCEPTED
+    assert small.view(after).outcome is Outcome.ACCEPTED
 
 
 def test_a_running_submission_ends_when_it_is_cancelled(small: World, tmp_path: Path) -> None:
     submission = small.send(source=b"wait")
     with working(small, tmp_path):
-        wait_for(lambda: look(small, submission).state is State.RUNNING)
+        wait_for(lambda: small.view(submission).state is State.RUNNING)
         with small.database.begin() as session:
             submissions.cancel(session, submission)
         wait_for(lambda: is_done(small, submission), 5)
-    assert look(small, submission).outcome is Outcome.CANCELLED
+    assert small.view(submission).outcome is Outcome.CANCELLED
 
 
 def test_a_fenced_out_worker_stops_and_its_verdict_counts_for_nothing(small: World, tmp_path: Path) -> None:
     submission = small.send(source=b"wait")
     with working(small, tmp_path):
-        wait_for(lambda: look(small, submission).state is State.RUNNING)
+        wait_for(lambda: small.view(submission).state is State.RUNNING)
         with small.database.begin() as session:   # as if its lease had run out and another had claimed the run
             claims.lose(session, submission, 1, False, "The runner was not heard from any more.")
             claim = claims.claim(session, "cpu", "another", 20, datetime.now(UTC))
@@ -127,7 +122,7 @@ def test_a_fenced_out_worker_stops_and_its_verdict_counts_for_nothing(small: Wor
         time.sleep(1.5)
         assert small.finish(claim)
     assert steps(small, submission).count("verdict") == 1
-    assert look(small, submission).outcome is Outcome.ACCEPTED
+    assert small.view(submission).outcome is Outcome.ACCEPTED
 
 
 def test_a_long_run_keeps_its_lease(small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +132,7 @@ def test_a_long_run_keeps_its_lease(small: World, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("kernelderby.judge.lease.LOOK_S", 0.05)
     submission = small.send(source=b"wait")
     with working(small, tmp_path):
-        wait_for(lambda: look(small, submission).state is State.RUNNING)
+        wait_for(lambda: small.view(submission).state is State.RUNNING)
         for _ in range(30):
             time.sleep(0.05)
             with small.database.begin() as session:
@@ -172,21 +167,22 @@ def test_a_bell_is_heard_at_once_and_without_a_broker_work_is_found_anyway(small
 def test_a_worker_told_to_stop_finishes_or_gives_back(small: World, tmp_path: Path, word: str, outcome: Outcome | None) -> None:
     with worker(tmp_path, "fake", "hasty") as process:
         submission = small.send(source=word.encode())
-        wait_for(lambda: look(small, submission).state is State.RUNNING)
+        wait_for(lambda: small.view(submission).state is State.RUNNING)
         assert process.terminate() == 0
-    view = look(small, submission)
+    view = small.view(submission)
     assert view.outcome == outcome
     if outcome is None:
         assert (view.state, view.attempt) == (State.QUEUED, 1)
-        assert small.take().box_losses == 0
+        with small.database.read() as session:
+            assert session.get_one(Submission, submission).losses == 0
 
 
 def test_a_worker_whose_judge_hangs_gives_its_run_back_and_ends(small: World, tmp_path: Path) -> None:
     with worker(tmp_path, "fake", "hasty") as process:
         submission = small.send(source=b"hang")
-        wait_for(lambda: look(small, submission).state is State.RUNNING)
+        wait_for(lambda: small.view(submission).state is State.RUNNING)
         assert process.terminate(30) == 0
-    assert look(small, submission).state is State.QUEUED
+    assert small.view(submission).state is State.QUEUED
 
 
 def test_a_worker_starts_on_an_empty_folder_and_imports_no_torch(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Site:
     def report(self, submission: int, kind: str, data: dict[str, Any]) -> None:
         """A step of the run that is claimed."""
         with self.world.database.begin() as session:
-            assert claims.add_event(session, submission, 1, kind, data) is not None
+            assert claims.add_events(session, submission, 1, [(kind, data)]) is not None
 
 
 def full_verdict(**said: Any) -> dict[str, Any]:

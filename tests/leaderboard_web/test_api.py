@@ -119,7 +119,7 @@ def test_csv_holds_no_formula(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("path", "key", "first"), [
-    ("/api/v1/devices", "devices", {"name": "cpu", "title": "CPU (Triton interpreter)", "kind": "cpu", "arch": None}),
+    ("/api/v1/devices", "devices", {"name": "cpu", "title": "CPU (Triton interpreter)", "kind": "cpu", "arch": None, "environment": None}),
     ("/api/v1/contests", "contests", None),
 ])
 def test_lists_answer(site: Site, path: str, key: str, first: object) -> None:

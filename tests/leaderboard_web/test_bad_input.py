@@ -1,13 +1,16 @@
 """Bad requests: each has its status and a sentence that says what to do."""
 
+import errno
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from kernelderby.storage import people, problems
+from kernelderby.storage.artifacts import ArtifactStore
 from tests.leaderboard_web.site import SOURCE, Site
 from tests.small_world import add_problem, small_problem
 
@@ -157,3 +160,20 @@ def test_a_method_that_is_not_taken_says_so(site: Site) -> None:
         answer = client.put("/api/v1/submissions")
     _refused(answer, 405, "method")
     assert "POST" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EROFS, "Read-only file system"),
+                                   OperationalError("INSERT", {}, Exception("database is locked"))], ids=["full", "read-only", "locked"])
+def test_storage_that_cannot_be_written_is_said_and_nothing_was_taken(
+        site: Site, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ArtifactStore, "put", fail)
+    with site.client("nora") as client:
+        answer = client.post("/api/v1/submissions", files={"file": ("kernel.py", SOURCE)}, data=GOOD)
+        mine = client.get("/api/v1/submissions?mine=true")
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:kernelderby:storage_unavailable")
+    assert "try again" in answer.json()["detail"]
+    assert answer.headers["retry-after"]
+    assert mine.json()["submissions"] == []

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from kernelderby.leaderboard_web.present import charts, numbers
 from kernelderby.leaderboard_web.present.markdown import to_html
-from kernelderby.leaderboard_web.present.maths import NotRead, to_mathml
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
 
@@ -54,22 +53,17 @@ def test_dots_stay_in_their_picture(times: list[float]) -> None:
     assert all(0 <= x <= 100 and -10 <= y <= 108 for x, y in dots)
 
 
-@pytest.mark.parametrize(("tex", "parts"), [
-    (r"x_i^2", ["<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"]),
-    (r"\frac{a}{b}", ["<mfrac><mrow><mi>a</mi></mrow><mrow><mi>b</mi></mrow></mfrac>"]),
-    (r"\sum_{t < L} e^{s_t}", ["<munder><mo>∑</mo>", "&lt;"]),
-    (r"\texttt{kv\_pool}[p]", ["<mtext>kv_pool</mtext>"]),
-    (r"32\,768 \le \lfloor h / 4 \rfloor", ["≤", "⌊", "⌋"]),
+@pytest.mark.parametrize(("tex", "drawn"), [
+    (r"x_i^2", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
+    (r"\sum_{t < L} s_t", "<mrow><mi>t</mi><mo>&lt;</mo><mi>L</mi></mrow>"),
+    (r"\texttt{kv_pool}", "<mtext>kv_pool</mtext>"),
+    (r"\text{<img/src=x/onerror=alert(1)>}", "<mtext></mtext>"),
+    (r"\href{javascript:alert(1)}{x}", "<mrow><mrow><mi>x</mi></mrow></mrow>"),
+    (r"\left( a", r"<code>\left( a</code>"),
 ])
-def test_formulas_are_drawn(tex: str, parts: list[str]) -> None:
-    drawn = to_mathml(tex, block=False)
-    assert all(part in drawn for part in parts)
-
-
-@pytest.mark.parametrize("tex", [r"\unknown{x}", "{", "}", "_", r"\frac{a}", "^", "&", r"\texttt x"])
-def test_what_is_not_read_is_said(tex: str) -> None:
-    with pytest.raises(NotRead):
-        to_mathml(tex, block=True)
+def test_a_formula_is_drawn_cleaned_or_left_as_written(tex: str, drawn: str) -> None:
+    intro, _ = to_html(f"${tex}$")
+    assert drawn in intro
 
 
 @given(st.text(alphabet=st.sampled_from(list(r"\{}^_$&<>ab1 fracsqrt")), max_size=40))
@@ -82,7 +76,7 @@ def test_a_statement_keeps_its_formulas_out_of_markdown_and_unknown_ones_readabl
     intro, details = to_html("# Title\n\nIt is $a_b * c_d$, or $\\foo_a$. It costs $5.\n\n## Then\n\n<b>no</b> [x](javascript:alert(1))")
     assert "Title" not in intro
     assert "<em>" not in intro
-    assert "<code>\\foo_a</code>" in intro
+    assert "\\foo" in intro
     assert "$5" in intro
     assert details.startswith("<h3>Then</h3>")
     assert "&lt;b&gt;" in details

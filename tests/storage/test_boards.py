@@ -83,6 +83,14 @@ def test_a_verdict_holds_the_rank_its_entry_had(world: World) -> None:
     assert verdict is not None and verdict.rank == (2, 2)
 
 
+def test_an_entry_slower_than_another_of_its_person_has_no_rank(world: World) -> None:
+    world.judged("ada", 10.0)
+    slower = world.judged("ada", 20.0)
+    with world.database.read() as session:
+        verdict = submissions.view(session, slower).verdict
+    assert verdict is not None and verdict.accepted and verdict.rank is None
+
+
 def test_entries_of_one_version_stay_together_when_its_gates_change(world: World, tmp_path: Path) -> None:
     old = world.judged("ada", 10.0)
     world.problem = add_problem(world.database, world.artifacts, small_problem(tmp_path, budget=0.5))

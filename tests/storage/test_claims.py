@@ -8,14 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kernelderby.core.verdict import Mode, Outcome, State
-from kernelderby.storage import claims, events, submissions, turns
-from kernelderby.storage.submissions import SubmissionView
+from kernelderby.storage import claims, events, turns
 from tests.small_world import World
-
-
-def look(world: World, submission: int) -> SubmissionView:
-    with world.database.read() as session:
-        return submissions.view(session, submission)
 
 
 def seqs(world: World, submission: int) -> list[int]:
@@ -37,15 +31,15 @@ def test_a_run_goes_from_queue_to_verdict(world: World) -> None:
     submission = world.send()
     claim = world.take()
     assert (claim.id, claim.attempt, claim.problem, claim.mode) == (submission, 1, "doubling", Mode.RANKED)
-    assert look(world, submission).state is State.BUILDING
+    assert world.view(submission).state is State.BUILDING
 
     with world.database.begin() as session:
-        claims.add_event(session, claim.id, claim.attempt, "state", {"state": "running"})
-        assert claims.add_event(session, claim.id, claim.attempt, "check", {"case": "tiny", "done": 1, "of": 1}) == 4
-    assert look(world, submission).state is State.RUNNING
+        claims.add_events(session, claim.id, claim.attempt, [("state", {"state": "running"})])
+        assert claims.add_events(session, claim.id, claim.attempt, [("check", {"case": "tiny", "done": 1, "of": 1})]) == 4
+    assert world.view(submission).state is State.RUNNING
 
     assert world.finish(claim, score_us=10.0, score_ci_us=(9.9, 10.1), stages_s={"total": 1.5})
-    view = look(world, submission)
+    view = world.view(submission)
     assert view.state is State.DONE
     assert view.verdict is not None and view.verdict.rank == (1, 1) and view.verdict.submission == submission
     assert kinds(world, submission) == ["queued", "building", "running", "check", "done", "verdict"]
@@ -57,7 +51,7 @@ def test_any_text_can_be_reported_and_be_part_of_a_verdict(world: World, said: s
     submission = world.send()
     claim = world.take()
     with world.database.begin() as session:
-        assert claims.add_event(session, claim.id, claim.attempt, "log", {"text": said}) == 3
+        assert claims.add_events(session, claim.id, claim.attempt, [("log", {"text": said})]) == 3
     assert world.finish(claim, environment={"gpu": said})
     with world.database.read() as session:
         assert events.after(session, submission, 2)[0].data == {"text": said}
@@ -79,7 +73,7 @@ def test_the_place_in_the_queue_is_the_turn_it_will_be_claimed(world: World) -> 
     names = ["ada", "ada", "bob", "ada", "cyd", "bob", "ada"]
     sent = [world.send(name) for name in names]
     world.take()   # ada was served, so the others go before
-    places = {s: look(world, s).position for s in sent}
+    places = {s: world.view(s).position for s in sent}
     assert places.pop(sent[0]) is None
     assert [world.take().id for _ in places] == sorted(places, key=lambda s: places[s] or 0)
     assert sorted(p or 0 for p in places.values()) == list(range(1, len(places) + 1))
@@ -126,7 +120,7 @@ def test_a_fenced_out_worker_writes_nothing(world: World) -> None:
     before = seqs(world, submission)
 
     with world.database.begin() as session:
-        assert claims.add_event(session, old.id, old.attempt, "log", {"text": "late"}) is None
+        assert claims.add_events(session, old.id, old.attempt, [("log", {"text": "late"})]) is None
         assert not claims.renew(session, old.id, old.attempt, datetime.now(UTC) + timedelta(hours=1))
         assert not claims.standing(session, old.id, old.attempt).ours
         assert not claims.release(session, old.id, old.attempt, "")
@@ -136,7 +130,7 @@ def test_a_fenced_out_worker_writes_nothing(world: World) -> None:
 
     assert world.finish(new)
     assert not world.finish(new, outcome=Outcome.WRONG_VALUES)
-    assert look(world, submission).outcome is Outcome.ACCEPTED
+    assert world.view(submission).outcome is Outcome.ACCEPTED
     assert kinds(world, submission).count("verdict") == 1
 
 
@@ -144,9 +138,9 @@ def test_a_fenced_out_worker_writes_nothing(world: World) -> None:
 def test_a_run_that_keeps_breaking_gets_a_verdict(world: World, box_alive: bool, losses: int, outcome: Outcome) -> None:
     submission = world.send()
     for _ in range(losses):
-        assert look(world, submission).outcome is None
+        assert world.view(submission).outcome is None
         lose(world, world.take(), box_alive)
-    view = look(world, submission)
+    view = world.view(submission)
     assert (view.outcome, view.attempt) == (outcome, losses)
     assert view.verdict is not None and "It broke." in (view.verdict.message or "")
     assert world.claim() is None
@@ -184,7 +178,7 @@ def test_stale_counts_in_turns_starve_nobody(world: World) -> None:
     with world.database.begin() as session:
         turns.add_waiting(session, world.person("ghost").id, "cpu", 5)   # counted, but without a row
     world.take()
-    assert look(world, waiting).state is State.BUILDING
+    assert world.view(waiting).state is State.BUILDING
     assert world.claim() is None
     later = world.send("ada")
     assert world.take().id == later

@@ -54,7 +54,7 @@ class Life(RuleBasedStateMachine):
     def report(self, data: st.DataObject) -> None:
         claim = self._pick(data)
         with self.world.database.begin() as session:
-            assert claims.add_event(session, claim.id, claim.attempt, "state", {"state": "running"}) is not None
+            assert claims.add_events(session, claim.id, claim.attempt, [("state", {"state": "running"})]) is not None
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), accepted=st.booleans())
@@ -96,7 +96,7 @@ class Life(RuleBasedStateMachine):
     def a_lost_owner_writes(self, data: st.DataObject) -> None:
         claim = data.draw(st.sampled_from(self.lost))
         with self.world.database.begin() as session:
-            assert claims.add_event(session, claim.id, claim.attempt, "log", {"text": "late"}) is None
+            assert claims.add_events(session, claim.id, claim.attempt, [("log", {"text": "late"})]) is None
             assert not claims.finish(session, claim.id, claim.attempt, self.world.verdict())
             assert not claims.lose(session, claim.id, claim.attempt, True, "late")
 

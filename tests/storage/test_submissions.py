@@ -14,11 +14,6 @@ from kernelderby.storage.submissions import SubmissionView
 from tests.small_world import SOURCE, World
 
 
-def look(world: World, submission: int) -> SubmissionView:
-    with world.database.read() as session:
-        return submissions.view(session, submission)
-
-
 def cancel(world: World, submission: int) -> SubmissionView:
     with world.database.begin() as session:
         return submissions.cancel(session, submission)
@@ -30,7 +25,7 @@ def rejudge(world: World, submission: int) -> SubmissionView:
 
 
 def test_a_view_says_all_that_a_door_shows(world: World) -> None:
-    view = look(world, world.send("ada"))
+    view = world.view(world.send("ada"))
     assert (view.person, view.problem, view.problem_title, view.version) == ("ada", "doubling", "Doubling", world.problem.version)
     assert (view.state, view.position, view.attempt, view.verdict, view.outcome) == (State.QUEUED, 1, 0, None, None)
     assert view.source_sha == source_sha(SOURCE)
@@ -40,7 +35,7 @@ def test_a_view_says_all_that_a_door_shows(world: World) -> None:
 
 def test_what_is_not_there_is_not_found(world: World) -> None:
     with world.database.begin() as session:
-        for ask in (submissions.view, submissions.source, submissions.cancel, submissions.rejudge):
+        for ask in (submissions.view, submissions.cancel, submissions.rejudge):
             with pytest.raises(NotFound, match="no submission 99"):
                 ask(session, 99)
 
@@ -75,7 +70,7 @@ def test_a_running_submission_is_asked_to_end(world: World) -> None:
         assert claims.standing(session, claim.id, claim.attempt).cancelled
         assert not claims.renew(session, claim.id, claim.attempt, datetime.now(UTC) + timedelta(seconds=9))
     assert world.finish(claim, outcome=Outcome.CANCELLED)
-    assert look(world, submission).outcome is Outcome.CANCELLED
+    assert world.view(submission).outcome is Outcome.CANCELLED
 
 
 @pytest.mark.parametrize("end", [claims.lose, claims.release], ids=["lost", "released"])
@@ -88,7 +83,7 @@ def test_a_cancelled_run_is_not_queued_again(world: World, end: object) -> None:
             claims.lose(session, claim.id, claim.attempt, False, "It broke.")
         else:
             claims.release(session, claim.id, claim.attempt, "Stopped.")
-    assert look(world, submission).outcome is Outcome.CANCELLED
+    assert world.view(submission).outcome is Outcome.CANCELLED
 
 
 def test_a_run_that_nobody_holds_any_more_is_cancelled_at_once(world: World) -> None:
@@ -106,7 +101,7 @@ def test_a_finished_submission_is_judged_again_as_a_new_attempt(world: World) ->
     claim = world.take()
     assert (claim.id, claim.attempt) == (submission, 2)
     world.finish(claim, outcome=Outcome.WRONG_VALUES)
-    assert look(world, submission).outcome is Outcome.WRONG_VALUES
+    assert world.view(submission).outcome is Outcome.WRONG_VALUES
     with world.database.read() as session:
         assert list(session.scalars(select(Attempt.outcome).order_by(Attempt.attempt))) == ["accepted", "wrong_values"]
 
@@ -117,12 +112,12 @@ def test_losses_before_a_rejudge_are_forgiven(world: World) -> None:
         claim = world.take()
         with world.database.begin() as session:
             claims.lose(session, claim.id, claim.attempt, False, "It broke.")
-    assert look(world, submission).outcome is Outcome.JUDGE_ERROR
+    assert world.view(submission).outcome is Outcome.JUDGE_ERROR
     rejudge(world, submission)
     claim = world.take()
     with world.database.begin() as session:
         claims.lose(session, claim.id, claim.attempt, False, "It broke.")
-    assert look(world, submission).state is State.QUEUED
+    assert world.view(submission).state is State.QUEUED
 
 
 def test_what_a_person_sent_and_has_waiting_is_counted(world: World) -> None:

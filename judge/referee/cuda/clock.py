@@ -45,7 +45,8 @@ class CudaRig(Rig):
         self._usual_us, self._is_watched = 0.0, True
         super().__init__(box, arena_bytes)
 
-    def bind(self, bound: Bound, data: Data, scalars: dict[str, int | float], order: Collection[str], limit_s: float, **options: Any) -> None:
+    def bind(self, bound: Bound, data: Data, scalars: dict[str, int | float], order: Collection[str], limit_s: float,
+             **options: Any) -> None:
         """As on a CPU, and then a rehearsal on the same data: an entry that waits for the GPU while it is launched plays unarmed."""
         self.is_armed, self._usual_us = bool(options.pop("armed", True)), 0.0
         self._is_watched = not options.get("null")       # a call that writes nothing shows poison to the end

@@ -1,6 +1,5 @@
 """Plays the referee against one harness, as a plain subprocess: honest sources only."""
 
-import fcntl
 import os
 import shutil
 import socket
@@ -15,7 +14,7 @@ import torch
 
 from kernelderby.judge.box import pages
 from kernelderby.judge.box.pages import Page
-from kernelderby.judge.box.wire import Channel
+from kernelderby.judge.box.wire import Channel, sealed_file
 
 ALIGN = 512
 ANSWER_S = 60.0
@@ -62,10 +61,7 @@ class Driver:
     def load(self, source: str | bytes, file_name: str = "submission.py", **rest: Any) -> dict[str, Any]:
         """Send a source in a sealed memfd."""
         content = source if isinstance(source, bytes) else source.encode()
-        fd = os.memfd_create("source", os.MFD_ALLOW_SEALING)
-        os.write(fd, content)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return self.ask("load", [fd], file_name=file_name, **rest)
+        return self.ask("load", [sealed_file(content)], file_name=file_name, **rest)
 
     def bind(self, inputs: Mapping[str, torch.Tensor | float], outputs: Mapping[str, torch.Tensor], **rest: Any) -> dict[str, Any]:
         """Lay out a fresh arena, copy everything into it, and bind: `self.tensors` are then our views of it."""

@@ -54,6 +54,13 @@ def test_a_wrong_return_value_says_what_to_do(box: Driver, returned: str, kind: 
     assert says in str(answer["message"])
 
 
+def test_a_name_that_data_lacks_is_answered_with_those_it_has(box: Driver) -> None:
+    answer = bind_add(box, "def custom_kernel(data):\n    data.out.zero_()\n", warmups=1)
+
+    assert (answer["kind"], answer["line"]) == ("exception", 2)
+    assert str(answer["message"]).endswith("has no attribute 'out'; it has a, b, c.")
+
+
 def test_data_holds_inputs_then_outputs_with_numbers_as_they_are(box: Driver) -> None:
     box.load("def custom_kernel(data):\n    assert data._fields == ('x', 'scale', 'n', 'y', 'z'), data._fields\n"
              "    assert data.scale == 0.5 and data.n == 3\n    data.y.fill_(data.n)\n    data.z.fill_(True)\n")

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from kernelderby.judge.box.pages import CALL, Page
-from kernelderby.judge.referee.arena import ALIGN, GUARD, Arena, lay_out, make_pages, source_file
+from kernelderby.judge.box.wire import sealed_file
+from kernelderby.judge.referee.arena import ALIGN, GUARD, Arena, lay_out, make_pages
 
 LAYOUT = lay_out([("x", (3, 5), "float32"), ("i", (), "int64")], [("y", (100,), "float16"), ("z", (7,), "bool")])
 DATA = {"x": torch.arange(15.0).reshape(3, 5), "i": torch.tensor(4)}
@@ -138,8 +139,8 @@ def test_the_box_writes_the_done_page_and_cannot_shrink_it() -> None:
         os.ftruncate(pages.done_fd, 0)
 
 
-def test_a_source_file_cannot_be_changed() -> None:
-    fd = source_file(b"kernel")
+def test_a_sealed_file_cannot_be_changed() -> None:
+    fd = sealed_file(b"kernel")
 
     assert os.read(fd, 100) == b"kernel"
     with pytest.raises(PermissionError):

@@ -9,6 +9,7 @@ import torch
 from kernelderby.core.devices import CPU
 from kernelderby.core.errors import ProblemBroken
 from kernelderby.core.problem_folder import Problem, load_problem
+from kernelderby.core.text import clean_text
 from kernelderby.judge.referee.inputs import ProblemCode, Seeds, cases_for, hidden_cases
 
 TINY = Path(__file__).parent.parent / "tiny"
@@ -67,6 +68,9 @@ BROKEN = {
     "an input missing": ('"factor": 2.0', '"other": 2.0'),
     "a number that is none": ('"factor": 2.0', '"factor": "2.0"'),
     "an exception": ("rows, cols = ", "rows, cols = 1 / 0, "),
+    "an exit": ("rows, cols = ", "raise SystemExit; rows, cols = "),
+    "an exit when it is imported": ("import torch", "import torch\nraise SystemExit"),
+    "words that no terminal should see": ("import torch", "raise ValueError('\\ud800\\x00\\x1b[2J')"),
     "no import": ("import torch", "import no_such_module"),
     "no function": ("def reference(", "def oracle("),
 }
@@ -76,5 +80,7 @@ BROKEN = {
 def test_what_make_inputs_does_wrong_is_the_problem_s_fault(what: str, tmp_path: Path) -> None:
     problem = changed(tmp_path, *BROKEN[what])
 
-    with pytest.raises(ProblemBroken):
+    with pytest.raises(ProblemBroken) as caught:
         ProblemCode(problem).draw(cases_for(problem, CPU)[0], Seeds(b"a").generator("x"))
+
+    assert caught.value.message == clean_text(caught.value.message)

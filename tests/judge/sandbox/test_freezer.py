@@ -31,6 +31,20 @@ signal.signal(signal.SIGCONT, signal.SIG_IGN)
 tell("busy")
 while True:
     if os.fork(): os._exit(0)      # never the same process twice"""
+RELAYING = """
+pids = []
+for child in range(3):
+    pids.append(os.fork())
+    if pids[-1] == 0: break
+else:
+    tell("busy")
+    while True: time.sleep(1)
+time.sleep(0.2)
+others = [int(p) for p in os.listdir("/proc") if p.isdigit() and int(p) > 2 and int(p) != os.getpid()]
+kill, me = ctypes.CDLL(None).kill, os.getpid()
+while True:
+    for pid in others: kill(pid, signal.SIGCONT)      # each wakes the others before it lies down itself
+    kill(me, signal.SIGSTOP)"""
 LEAVE_NS = 200_000      # a process counts as frozen when it can run none of its own code, a moment before the scheduler lets it go
 UNIFIED = next((path for path in map(Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")) if (path / "cgroup.procs").exists()), None)
 
@@ -104,13 +118,15 @@ def test_a_freezer_outlives_its_box(busy: ProcessBox) -> None:
     freezer.close()
 
 
-def test_a_box_that_flees_into_new_processes_is_stopped_or_reported(sandbox: Bubblewrap) -> None:
-    box = launch(sandbox, DODGING)
+@pytest.mark.parametrize(("program", "times"), [(DODGING, 3), (RELAYING, 40)], ids=["into new processes", "by waking each other"])
+def test_a_box_that_flees_is_stopped_or_reported(sandbox: Bubblewrap, program: str, times: int) -> None:
+    box = launch(sandbox, program)
     assert hear(box) == "busy"
+    time.sleep(0.3)
     data = box.freezer()
     freezer = freezer_from(data)
     try:
-        for _ in range(3):
+        for _ in range(times):
             _freeze_and_look(freezer, box)
     except FreezeFailed:
         assert data["kind"] == "sigstop"      # a group cannot be fled

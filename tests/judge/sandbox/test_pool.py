@@ -1,6 +1,8 @@
 """The pool hands over warm boxes, each once."""
 
+import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -79,6 +81,22 @@ def test_a_ready_box_goes_before_one_that_still_starts() -> None:
 
     assert time.monotonic() - started < 10
     pool.close()
+
+
+def test_boxes_that_died_while_they_waited_are_passed_over(pool: Pool) -> None:
+    pool.refill()
+    select.select([box.wire for box in pool._waiting], [], [], 30)
+    for box in pool._waiting:
+        os.kill(box.pid, signal.SIGKILL)
+        while box.wire.recv(1024):      # to the end
+            pass
+
+    box = pool.take()
+    channel = Channel(box.wire)
+    channel.send({"op": "load", "nonce": 1})
+
+    assert channel.receive(5)[0] == {"op": "load", "nonce": 1}
+    box.end()
 
 
 def test_refill_starts_what_is_missing() -> None:

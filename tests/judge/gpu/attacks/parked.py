@@ -12,7 +12,7 @@ early = {}
 
 
 @triton.jit
-def slow_add(a, b, c, n, rounds, BLOCK: tl.constexpr):
+def slow_add(a, b, c, n, rounds, BLOCK: tl.constexpr):    # noqa: N803
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < n
     z = tl.load(a + at, mask=inside).to(tl.float32) + tl.load(b + at, mask=inside).to(tl.float32)
@@ -38,11 +38,15 @@ def custom_kernel(data):
     key = data.c.data_ptr()
     if key not in early:
         early[key] = torch.empty_like(data.c), torch.empty(2, dtype=torch.float16).pin_memory()
-    if not is_armed():
-        return work(data, data.c)
+    if is_armed():
+        work_early(data, *early[key])
+    else:
+        work(data, data.c)
+
+
+def work_early(data, out, host):
     from cuda.bindings import driver
 
-    out, host = early[key]
     with torch.cuda.stream(side):
         host.copy_(data.c[-2:], non_blocking=True)
         side.synchronize()
