@@ -11,9 +11,9 @@ from kernelderby.core.problem import Case
 from kernelderby.core.verdict import Gate, Mode, Outcome
 from kernelderby.judge.box.wire import sealed_file
 from kernelderby.judge.referee.arena import Layout
-from kernelderby.judge.referee.boxes import OVERDUE_S, LentBox
+from kernelderby.judge.referee.boxes import LentBox
 from kernelderby.judge.referee.checking import CaseCheck, Outputs
-from kernelderby.judge.referee.clock import SPARE_CALLS, Bound, Data, Rig, binding
+from kernelderby.judge.referee.clock import SPARE_CALLS, Rig, binding
 from kernelderby.judge.referee.findings import Ended, ended
 from kernelderby.judge.referee.inputs import Drawn, ProblemCode, Seeds
 from kernelderby.judge.referee.link import Job, Link
@@ -63,24 +63,11 @@ class Entry:
         self._rig: Rig | None = None
         spent.box += time.monotonic() - started
 
-    def share(self, arena_bytes: int) -> None:
-        """Share an arena for its cases."""
-        started = time.monotonic()
-        self._rig = self._code.kind.open_rig(self.box, arena_bytes)
-        self.spent.load += time.monotonic() - started
-
-    def null_block(self, bound: Bound, data: Data, calls: int) -> list[float]:
-        """Wall times in µs of calls that do nothing. Only before `load` can the box be trusted with them."""
-        started = time.monotonic()
-        walls = self._opened().trusted_block(bound, [data] * calls, self._code.scalars(data), list(self._code.spec.inputs), LEAD_IN,
-                                             OVERDUE_S, null=True)
-        self.spent.time += time.monotonic() - started
-        return walls
-
-    def load(self) -> None:
-        """Run the source's own statements."""
+    def load(self, arena_bytes: int) -> None:
+        """Run the source's own statements, and share an arena for its cases."""
         started = time.monotonic()
         self._ask_to_load()
+        self._rig = self._code.kind.open_rig(self.box, arena_bytes)
         self.spent.load += time.monotonic() - started
 
     def compile(self, targets: tuple[str, ...], deadline_s: float) -> Any:

@@ -36,8 +36,7 @@ def play_hidden(link: Link, job: Job, problem: Problem, device: DeviceClass, cod
 
 
 def _play_all(entry: Entry, cases: list[Case], layouts: list[Layout]) -> list[Finding]:
-    entry.share(max(layout.extent for layout in layouts))
-    entry.load()
+    entry.load(max(layout.extent for layout in layouts))
     findings = []
     for case, layout in zip(cases, layouts, strict=True):
         try:

@@ -30,7 +30,6 @@ class Kind:
     plans: Mapping[Mode, Plan]
     kept_in_a_block: frozenset[Bind]              # inputs settled once a block; where renewing costs little, none is, so that nothing
                                                   # that an entry makes of one is of use to its next call
-    boxes_differ: bool                            # in what a null call takes: the entry's own is played before its code is there
     null_calls: int                               # before the blocks of a case, and again after them
     least_us: float                               # what this clock cannot tell from nothing, and an entry could save of a null call
     block_s: float                                # a block's calls take no longer, but for the first
@@ -56,7 +55,7 @@ def _open_cuda_rig(box: LentBox, arena_bytes: int) -> Rig:
     return CudaRig(box, arena_bytes)
 
 
-CPU = Kind(torch_device="cpu", open_rig=Rig, plans=_plans(3, 10), kept_in_a_block=frozenset(), boxes_differ=False, null_calls=5,
+CPU = Kind(torch_device="cpu", open_rig=Rig, plans=_plans(3, 10), kept_in_a_block=frozenset(), null_calls=5,
            least_us=20.0, block_s=2.0 / 3, block_bytes=256 << 20)
-GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), kept_in_a_block=frozenset({Bind.BLOCK}), boxes_differ=True,
+GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), kept_in_a_block=frozenset({Bind.BLOCK}),
            null_calls=20, least_us=1.0, block_s=2.0, block_bytes=32 << 30)

@@ -3,7 +3,6 @@
 import math
 import time
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +14,7 @@ from kernelderby.core.text import clean_text
 from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Outcome, Verdict
 from kernelderby.judge.referee.arena import Layout
 from kernelderby.judge.referee.clock import binding
-from kernelderby.judge.referee.entry import LEAD_IN, Entry, Played
+from kernelderby.judge.referee.entry import Entry, Played
 from kernelderby.judge.referee.findings import Ended, Finding, ended, with_limit
 from kernelderby.judge.referee.hidden import play_hidden
 from kernelderby.judge.referee.house import House
@@ -63,9 +62,7 @@ class Referee:
                                          "load_inline on a GPU class.", Gate.DEVICE)
         entry = Entry(link, job, self._code, Seeds(job.seed, self._kind.torch_device), record.spent)
         try:
-            entry.share(self._arena_bytes)
-            record.box_offset_us = self._box_offset_us(entry, link, self._kind.plans[job.mode])
-            entry.load()
+            entry.load(self._arena_bytes)
             for index, case in enumerate(self._cases):
                 self._play_case(entry, case, self._layouts[index], link, self._kind.plans[job.mode], record)
                 link.event("check", {"case": case.name, "done": index + 1, "of": len(self._cases), "outcome": Outcome.ACCEPTED})
@@ -74,15 +71,6 @@ class Referee:
             entry.close()
             record.log = entry.box.log.text()
             link.event("log", {"text": record.log})
-
-    def _box_offset_us(self, entry: Entry, link: Link, plan: Plan) -> float:
-        """How much longer a null call takes in the entry's box than in the twin, measured before its code is there."""
-        if not (plan.is_timed and self._kind.boxes_differ):
-            return 0.0
-        data = self._code.draw(self._cases[0], Seeds(b"", self._kind.torch_device).generator("null")).data
-        bound = binding(self._problem.spec, self._layouts[0], self._kind.kept_in_a_block)
-        own = entry.null_block(bound, data, self._kind.null_calls)
-        return median(own) - median(self._house.null_block(link, bound, data, self._kind.null_calls, LEAD_IN, armed=True))
 
     def _play_case(self, entry: Entry, case: Case, layout: Layout, link: Link, plan: Plan, record: Record) -> None:
         played = None

@@ -43,7 +43,6 @@ class Record:
         self._lights: dict[str, Light] = {}
         self._prepared: dict[str, dict[str, list[float]]] = {}
         self.spent = Spent()
-        self.box_offset_us = 0.0      # of a null call in the entry's box beside the twin's
         self.cases: list[CaseResult] = []
         self.compile: list[CompileReport] = []
         self.finding: Finding | None = None
@@ -69,13 +68,13 @@ class Record:
         if played.prepared_us:
             self._prepared[name] = {"entry": played.prepared_us, "twin": timed.prepared_us}
         self._null[name] = timed.null_us
-        self._blocks[name] = [self._net(block, null + self.box_offset_us) for block in played.blocks_us]
+        self._blocks[name] = [self._net(block, null) for block in played.blocks_us]
         self._baseline[name] = [self._net(block, null) for block in timed.baseline_us]
         low, high = bootstrap_ci([self._blocks[name]], seed=0)
         time_us = median_of(self._blocks[name])
         return result.model_copy(update={
-            "time_us": time_us, "ci_us": (low, high), "calls": sum(map(len, played.blocks_us)), "armed": played.is_armed,
-            "speed_of_light": self._share_of_light(played, time_us),
+            "time_us": time_us, "ci_us": (min(low, time_us), max(high, time_us)), "calls": sum(map(len, played.blocks_us)),
+            "armed": played.is_armed, "speed_of_light": self._share_of_light(played, time_us),
             "claimed_us": float(f"{median(played.claims_us):.5g}") if played.claims_us else None,
             "baseline_us": median_of(self._baseline[name]) if timed.baseline_us else None})
 
@@ -115,7 +114,6 @@ class Record:
     def _receipt(self) -> dict[str, Any]:
         return {"gate_set": self._problem.gate_set, "seed_commitment": Seeds(self._job.seed).commitment(),
                 "source_sha": source_sha(self._job.source), "blocks_us": _rounded(self._blocks), "null_us": _rounded(self._null),
-                "box_offset_us": round(self.box_offset_us, 3),
                 "baseline_us": _rounded(self._baseline), **({"prepared_us": _rounded(self._prepared)} if self._prepared else {})}
 
 

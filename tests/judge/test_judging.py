@@ -75,7 +75,7 @@ def test_a_ranked_verdict_says_all_that_a_board_and_a_reader_need(judge: Judge, 
         assert case.max_abs_err is not None and case.worst_row_rel_l2 is not None and case.worst_row_rel_l2 < 1e-5
     assert set(verdict.stages_s) == {"queue", "build", "box", "load", "check", "time", "total"}
     assert {"gpu", "cpu", "torch", "triton", "python", "sandbox", "memory_limit", "freeze", "own_uid"} <= set(verdict.environment)
-    assert {"gate_set", "seed_commitment", "source_sha", "blocks_us", "null_us", "box_offset_us", "baseline_us"} == set(verdict.receipt)
+    assert {"gate_set", "seed_commitment", "source_sha", "blocks_us", "null_us", "baseline_us"} == set(verdict.receipt)
     assert [len(blocks) for blocks in verdict.receipt["blocks_us"].values()] == [3, 3]
     assert SEED.hex() not in verdict.model_dump_json()
 

@@ -26,8 +26,8 @@ FILES = [   # name, file name, bytes, status, words of the sentence
     ("not UTF-8", "kernel.py", b"x = '\xff'", 422, "UTF-8"),
     ("wrong suffix", "kernel.exe", SOURCE, 422, ".py or .cu"),
     ("two problems", "kernel.py", b"#!POPCORN leaderboard a\n#!POPCORN leaderboard b\n", 422, "two problems"),
-    ("another problem", "kernel.py", b"#!POPCORN leaderboard other\n" + SOURCE, 422, "Remove one"),
-    ("another device", "kernel.py", b"#!POPCORN gpu b200\n" + SOURCE, 422, "Remove one"),
+    ("another problem", "kernel.py", b"#!POPCORN leaderboard other\n" + SOURCE, 422, "Change one"),
+    ("another device", "kernel.py", b"#!POPCORN gpu b200\n" + SOURCE, 422, "Change one"),
 ]
 FIELDS = [
     ("unknown problem", {"problem": "nope"}, 404, "doubling"),
