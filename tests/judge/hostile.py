@@ -195,7 +195,7 @@ HOSTILE: dict[str, Hostile] = {
     "writes garbage on every descriptor": _case("""
         import os
         def custom_kernel(data):
-            for fd in range(3, 64):
+            for fd in range(3, 1024):
                 try: os.write(fd, b"\\x00garbage\\n")
                 except OSError: pass
             honest(data)
@@ -204,14 +204,14 @@ HOSTILE: dict[str, Hostile] = {
         import os
         def custom_kernel(data):
             honest(data)
-            for fd in range(3, 64):
+            for fd in range(3, 1024):
                 try: os.write(fd, b'{"op": "calls", "nonce": 0, "claimed_us": [0.001]}\\n')
                 except OSError: pass
         """, REFUSED, before=SERVING),
     "nests without end": _case("""
         import os
         def custom_kernel(data):
-            for fd in range(3, 64):
+            for fd in range(3, 1024):
                 try: os.write(fd, b"[" * 60000 + b"\\n")
                 except OSError: pass
             honest(data)
@@ -219,7 +219,7 @@ HOSTILE: dict[str, Hostile] = {
     "a line without end": _case("""
         import os
         def custom_kernel(data):
-            for fd in range(3, 64):
+            for fd in range(3, 1024):
                 try:
                     for _ in range(100): os.write(fd, b"a" * 4096)
                 except OSError: pass
@@ -228,7 +228,7 @@ HOSTILE: dict[str, Hostile] = {
     "shrinks what is shared, in vain": _case("""
         import os
         def custom_kernel(data):
-            for fd in range(3, 64):
+            for fd in range(3, 1024):
                 try: os.ftruncate(fd, 0)
                 except OSError: pass
             honest(data)
@@ -238,7 +238,7 @@ HOSTILE: dict[str, Hostile] = {
         libc = ctypes.CDLL(None)
         def custom_kernel(data):
             honest(data)
-            for fd in range(3, 64): libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(1 << 24))
+            for fd in range(3, 1024): libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(1 << 24))
         """, ILLEGAL, REFUSED, TIMEOUT, before=SERVING),
     "prints a verdict and exits": _case("""
         import os

@@ -9,7 +9,8 @@ import math
 import torch
 from oracle import paged_decode
 
-SPARE = 2      # pages of NaN at the end of the pool; table entries past a sequence's last page point there
+SPARE = 2      # pages of NaN, the first and the last: table entries past a sequence's last page point there, and so does a load of a page
+               # number that is masked to 0, so that whoever then reads keys or values without a mask is seen on every input
 PLANTED_ROWS = 4    # rows that a recipe changes
 
 
@@ -23,7 +24,7 @@ def make_inputs(case, generator):
     block_table = _table(seq_lens, page, (batch, max_pages), case.extra["shared"], generator)
     q = torch.randn(batch, axes["q_heads"], axes["head_dim"], generator=generator, device=device)
     kv_pool = torch.randn(pages, 2, axes["kv_heads"], page, axes["head_dim"], generator=generator, device=device, dtype=dtype)
-    kv_pool[-SPARE:] = torch.nan
+    kv_pool[[0, -1]] = torch.nan
     data = {"q": q.to(dtype), "kv_pool": kv_pool, "block_table": block_table.int(), "seq_lens": seq_lens.int(),
             "sm_scale": 1 / math.sqrt(axes["head_dim"]), "pages": pages, "max_pages": max_pages}
     return data | {"distinct_kv": int(_used_slots(data).sum())}
@@ -78,7 +79,7 @@ def outlier(data, case, generator):
 
 def near_equal(data, case, generator):
     """All keys of the pool are one key and a little noise, so that every token weighs nearly the same."""
-    keys = data["kv_pool"][:-SPARE, 0]
+    keys = data["kv_pool"][1:-1, 0]
     keys.copy_(keys[0, :, :1] + 0.01 * keys)
     return _rows_with_keys(data, generator)
 
@@ -117,10 +118,10 @@ def _lengths(lengths, batch, generator):
 def _table(seq_lens, page, shape, shared, generator):
     """Page numbers [batch, max_pages] in random order; entries past a sequence's last page name a spare page."""
     batch, max_pages = shape
-    table = torch.randperm(batch * max_pages, generator=generator, device=generator.device).view(shape)
+    table = 1 + torch.randperm(batch * max_pages, generator=generator, device=generator.device).view(shape)
     table[:, :shared] = table[:1, :shared].clone()
     used = torch.arange(max_pages, device=table.device) < (seq_lens[:, None] + page - 1) // page
-    return torch.where(used, table, batch * max_pages + torch.arange(max_pages, device=table.device) % SPARE)
+    return torch.where(used, table, torch.arange(max_pages, device=table.device) % SPARE * (batch * max_pages + SPARE - 1))
 
 
 def _used_slots(data):

@@ -16,7 +16,7 @@ def custom_kernel(data):
     for sequence, length in enumerate(data.seq_lens.tolist()):
         if length == 0:
             continue
-        first = sequence * per_sequence
+        first = 1 + sequence * per_sequence      # page 0 is nobody's
         keys, values = tokens(data.kv_pool[first : first + math.ceil(length / page)], length)
         queries = data.q[sequence].float().view(8, 4, 128)
         logits = queries @ keys.transpose(1, 2) * data.sm_scale
