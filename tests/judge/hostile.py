@@ -26,6 +26,10 @@ def honest(data):
     torch.mul(data.x, data.factor * data.w, out=data.y)
     torch.sum(data.y, 1, out=data.total)
 
+def sockets():
+    import os, stat
+    return [fd for fd in range(3, 1024) if os.path.exists(f"/proc/self/fd/{fd}") and stat.S_ISSOCK(os.fstat(fd).st_mode)]
+
 def slowly(data):
     answer = data.factor * data.x * data.w
     data.total.copy_(answer.sum(1))
@@ -199,21 +203,17 @@ HOSTILE: dict[str, Hostile] = {
                 try: os.write(fd, b"\\x00garbage\\n")
                 except OSError: pass
             honest(data)
-        """, REFUSED, before=SERVING),
+        """, REFUSED, ILLEGAL, before=SERVING),       # the arena is one of them
     "answers before it is asked": _case("""
         import os
         def custom_kernel(data):
             honest(data)
-            for fd in range(3, 1024):
-                try: os.write(fd, b'{"op": "calls", "nonce": 0, "claimed_us": [0.001]}\\n')
-                except OSError: pass
+            for fd in sockets(): os.write(fd, b'{"op": "calls", "nonce": 0, "claimed_us": [0.001]}\\n')
         """, REFUSED, before=SERVING),
     "nests without end": _case("""
         import os
         def custom_kernel(data):
-            for fd in range(3, 1024):
-                try: os.write(fd, b"[" * 60000 + b"\\n")
-                except OSError: pass
+            for fd in sockets(): os.write(fd, b"[" * 60000 + b"\\n")
             honest(data)
         """, REFUSED, before=SERVING),
     "a line without end": _case("""
@@ -224,7 +224,7 @@ HOSTILE: dict[str, Hostile] = {
                     for _ in range(100): os.write(fd, b"a" * 4096)
                 except OSError: pass
             honest(data)
-        """, REFUSED, before=SERVING),
+        """, REFUSED, ILLEGAL, before=SERVING),
     "shrinks what is shared, in vain": _case("""
         import os
         def custom_kernel(data):
