@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,10 +25,15 @@ def postgresql_bin() -> Path | None:
     return max((p.parent for p in Path("/usr/lib/postgresql").glob("*/bin/initdb")), default=None)
 
 
+def _is_new_enough(python: str) -> bool:
+    return Path(python).exists() and subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode == 0
+
+
 PARTS: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: postgresql_bin() is not None,
     "root": lambda: os.geteuid() == 0,
     "debootstrap": lambda: os.geteuid() == 0 and shutil.which("debootstrap", path="/usr/sbin:/sbin:/usr/bin") is not None,
+    "system python": lambda: _is_new_enough("/usr/bin/python3"),
     "compiler": lambda: shutil.which("cc") is not None,
 }
-PACKAGES = {"compiler": "gcc libc6-dev", "root": "…, or run as root"}
+PACKAGES = {"system python": "python3, 3.11 or newer", "compiler": "gcc libc6-dev", "root": "…, or run as root"}
