@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import ROOT
 
-PARTS = ("derby", "requirements.lock", "requirements-torch.txt", "pyproject.toml", "README.md", "vendor")
+PARTS = ("derby", "requirements.lock", "requirements-torch.txt", "requirements-cuda.txt", "pyproject.toml", "README.md", "vendor")
 
 
 @pytest.fixture
