@@ -39,7 +39,10 @@ def board_lines(data: dict[str, Any]) -> list[str]:
         return [head, f"  Nobody yet. Be the first: {RANK_IT.format(file='FILE', problem=data['problem'])}"]
     rows = [(places(r["rank"]), one_line(r["person"], 40), number(r["score_us"]), ratio(r["speedup"]), r["language"],
              str(r["submission"])) for r in data["rows"]]
-    return [head, *table(("rank", "who", "score µs", "× baseline", "language", "submission"), rows)]
+    lines = [head, *table(("rank", "who", "score µs", "× baseline", "language", "submission"), rows)]
+    if data.get("leader") not in (None, data["rows"][0]["submission"]):
+        lines.append(f"  Submission {data['leader']} leads: a better score takes the lead by winning a duel.")
+    return lines
 
 
 def _print_csv(rows: list[dict[str, Any]]) -> None:

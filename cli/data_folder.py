@@ -49,22 +49,26 @@ def filesystem(path: Path) -> str:
 
 
 def add_problems(settings: Settings, database: Database, classes: Sequence[DeviceClass]) -> list[str]:
-    """Add every problem under the setting `problems`, with boards for `classes`; versions known already stay as they are. All names."""
+    """Add every problem under the setting `problems`, with boards for `classes`; what is there already stays as it is. All names."""
     found = [load_problem(folder) for folder in problem_folders(settings.problems)]
     with database.read() as session:
-        known = {(p.name, p.version, p.gate_set) for p in problems.listing(session)}
+        known = {(p.name, p.version, p.gate_set): set(p.devices) for p in problems.listing(session)}
     for problem in found:
-        if (problem.name, problem.version, problem.gate_set) not in known:
+        there = known.get((problem.name, problem.version, problem.gate_set))
+        if there is None or not there.issuperset(_playable(problem, classes)):
             add_problem(settings, database, problem, classes)
     return [p.name for p in found]
 
 
 def add_problem(settings: Settings, database: Database, problem: Problem, classes: Sequence[DeviceClass]) -> ProblemInfo:
-    """Make this the current version of a problem, with boards for those of `classes` that it has cases for."""
+    """Make this the current version of a problem, with boards for those of `classes` that it has cases for, beside those it has."""
     key = ArtifactStore(settings.artifacts).put(archive(problem))
-    devices = [d.name for d in classes if public_cases(problem.spec, d)]
     with database.begin() as session:
-        return problems.add(session, problem, key, devices)
+        return problems.add(session, problem, key, _playable(problem, classes))
+
+
+def _playable(problem: Problem, classes: Sequence[DeviceClass]) -> list[str]:
+    return [d.name for d in classes if public_cases(problem.spec, d)]
 
 
 def local_token(settings: Settings, database: Database) -> str:

@@ -40,6 +40,7 @@ def _all(settings: Settings) -> Iterator[Check]:
 
     yield from machine_checks.run()
     yield from _guarded("sandbox", lambda: list(_sandbox(settings)))
+    yield from _guarded("certificate", lambda: _runner(settings))
     yield from _guarded("services", lambda: _services(settings))
 
 
@@ -57,6 +58,12 @@ def _services(settings: Settings) -> list[Check]:
     from kernelderby.cli import service_checks
 
     return list(service_checks.run(settings))
+
+
+def _runner(settings: Settings) -> list[Check]:
+    from kernelderby.cli import runner
+
+    return runner.state(settings)
 
 
 def _sandbox(settings: Settings) -> Iterator[Check]:

@@ -33,7 +33,7 @@ def judge(
     """Judge a kernel on this machine. P is a problem's name, or the path of its folder."""
     source = read_kernel(file)
     say("Starting the judge …")
-    verdict = run(_job(Settings.from_env(), file.name, source, problem, device, mode, seed), sandbox)
+    verdict = run(job_of(Settings.from_env(), file.name, source, problem, device, mode, seed), sandbox)
     if as_json:
         print_json(verdict.model_dump(mode="json"))
     else:
@@ -43,18 +43,21 @@ def judge(
 
 def run(job: "Job", sandbox: str | None) -> Verdict:
     """Judge one job, with progress on stderr."""
+    from kernelderby.judge.acceptance.certificate import runner_facts
     from kernelderby.judge.judging import open_judge
 
     settings = Settings.from_env()
     try:
-        with open_judge(settings, sandbox or settings.sandbox) as the_judge:
-            return the_judge.judge(job, _report, lambda: False)
+        with open_judge(settings, sandbox or settings.sandbox, runner_facts(settings, job.device)) as the_judge:
+            verdict = the_judge.judge(job, tell, lambda: False)
     except KeyboardInterrupt:
         say("Stopped.")
         sys.exit(130)
+    return verdict.model_copy(update={"receipt": {**verdict.receipt, "signature": None}})   # no server vouches for it
 
 
-def _job(settings: Settings, name: str, source: bytes, problem: str | None, device: str | None, mode: Mode, seed: str | None) -> "Job":
+def job_of(settings: Settings, name: str, source: bytes, problem: str | None, device: str | None, mode: Mode, seed: str | None) -> "Job":
+    """What is to be judged: what is not said is taken from the file's header. Raises RequestError where that does not say it either."""
     from kernelderby.core.problem_folder import find_problem
     from kernelderby.judge.judging import Job
 
@@ -68,7 +71,8 @@ def _job(settings: Settings, name: str, source: bytes, problem: str | None, devi
                source=source, seed=drawn)
 
 
-def _report(kind: str, data: dict[str, Any]) -> None:
+def tell(kind: str, data: dict[str, Any]) -> None:
+    """A step of a judging, on stderr."""
     from kernelderby.cli.watch import progress_line
 
     with contextlib.suppress(BrokenPipeError):

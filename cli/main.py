@@ -8,8 +8,10 @@ import typer
 
 from kernelderby.cli import (
     board,
+    calibrate,
     cancel,
     doctor,
+    duel,
     env,
     init,
     judge,
@@ -17,6 +19,8 @@ from kernelderby.cli import (
     logs,
     problem,
     problems,
+    receipt,
+    runner,
     show,
     submit,
     test,
@@ -28,8 +32,8 @@ from kernelderby.cli import (
 from kernelderby.core.errors import OUR_FAULT, DerbyError
 
 _CONTESTANT: tuple[Callable[..., None], ...] = (
-    submit.submit, watch.watch, show.show, cancel.cancel, board.board, problems.problems, init.init, env.env, login.login)
-_ORGANIZER: tuple[Callable[..., None], ...] = (up.up, judge.judge, doctor.doctor, worker.worker)
+    submit.submit, watch.watch, show.show, cancel.cancel, duel.duel, board.board, problems.problems, init.init, env.env, login.login)
+_ORGANIZER: tuple[Callable[..., None], ...] = (up.up, judge.judge, doctor.doctor, worker.worker, calibrate.calibrate)
 
 
 def main() -> None:
@@ -59,6 +63,8 @@ def build() -> typer.Typer:
         app.command(rich_help_panel="Run the platform")(command)
     app.command(context_settings=test.PASS_ON, rich_help_panel="Run the platform")(test.test)
     app.add_typer(problem.build(), name="problem", rich_help_panel="Run the platform")
+    app.add_typer(receipt.build(), name="receipt", rich_help_panel="Send kernels")
+    app.add_typer(runner.build(), name="runner", rich_help_panel="Run the platform")
     app.add_typer(token.build(), name="token", rich_help_panel="Run the platform")
     return app
 

@@ -34,7 +34,7 @@ SENTENCES = {   # an outcome in words
 MARKS = {   # a flag in words
     Flag.LIBRARY: "it calls a kernel library, and stands apart from the entries that do not",
     Flag.LAUNCH_BOUND: "a case is so short that its time is mostly the start of a call",
-    Flag.UNCERTIFIED: "no certificate vouches for this runner's clock yet",
+    Flag.UNCERTIFIED: "no certificate vouches for this runner's clock",
     Flag.ABOVE_MEASURED_LIGHT: "faster than the best that was measured on such a device",
     Flag.NO_SANDBOX: "judged without a sandbox",
 }
@@ -68,7 +68,7 @@ def verdict_lines(verdict: Verdict, file: str = "FILE") -> list[str]:
     if verdict.message:
         lines.append(f"  {verdict.message}")
     if verdict.flags:
-        lines += [f"  marked {flag}: {MARKS[flag]}" for flag in verdict.flags]
+        lines += [f"  marked {flag}: {MARKS[flag]}{_why(verdict, flag)}" for flag in verdict.flags]
     if verdict.cases:
         lines += ["", *_cases(verdict.cases)]
     lines += [f"  {c.name}: {c.message}" for c in verdict.cases if c.message and c.message not in (verdict.message or "")]
@@ -127,8 +127,17 @@ def _figures(v: Verdict) -> Iterator[str]:
         yield f"{v.score_us:,.1f} µs" + (f" ({v.score_ci_us[0]:,.1f} to {v.score_ci_us[1]:,.1f})" if v.score_ci_us else "")
     if v.speedup:
         yield f"{ratio(v.speedup)} × the baseline"
+    if v.speed_of_light:
+        here = f", {v.of_measured:.0%} of what was measured here" if v.of_measured else ""
+        yield f"{v.speed_of_light:.0%} of the speed of light ({v.bound}{here})"
     if v.rank:
         yield f"rank {places(v.rank)}"
+
+
+def _why(v: Verdict, flag: Flag) -> str:
+    """What keeps a runner from its certificate."""
+    standing = str(v.environment.get("certificate") or "")
+    return f" ({standing})" if flag is Flag.UNCERTIFIED and standing.startswith("failed") else ""
 
 
 def _cases(cases: Sequence[CaseResult]) -> list[str]:

@@ -12,6 +12,7 @@ from kernelderby.cli.options import AsJson
 from kernelderby.cli.output import NOT_ACCEPTED, print_json, say, table
 from kernelderby.core import devices
 from kernelderby.core.errors import RequestError
+from kernelderby.core.problem import NAME, NAME_RULE
 from kernelderby.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def new(
     settings = Settings.from_env()
     if len(path.parts) != 2 or path.is_absolute() or ".." in path.parts:
         raise RequestError(f"Say family and name, such as attention/my_decode; {str(path)[:80]!r} is something else.")
+    if bad := [part for part in path.parts if not NAME.fullmatch(part)]:
+        raise RequestError(f"{bad[0][:80]!r} will not do: {NAME_RULE}.")
     model, (family, name) = find_problem(like, settings.problems), path.parts
     folder, baseline = settings.problems / path, settings.problems.parent / "reference_kernels" / name / "baseline.py"
     if folder.exists() or baseline.parent.exists():

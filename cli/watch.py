@@ -57,6 +57,8 @@ def progress_line(kind: str, data: dict[str, Any]) -> str | None:
     """An event as a line of progress; None for one that says nothing to a person who waits."""
     if kind == "state" and data.get("state") != State.DONE:
         return f"  {data.get('state')}"
+    if kind == "build":
+        return f"  {str(data.get('message') or 'Built').lower()}"
     if kind == "check":
         return f"  checked {data.get('done')} of {data.get('of')}: {data.get('case') or 'hidden'} {data.get('outcome') or ''}".rstrip()
     if kind == "time":

@@ -1,6 +1,7 @@
 """`derby worker`."""
 
 import logging
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -12,10 +13,13 @@ from kernelderby.core.settings import Settings
 
 def worker(
     device: Annotated[str, typer.Option("--device", "-d", metavar="D", help="The device class it judges for.")] = "cpu",
+    gpu: Annotated[int | None, typer.Option("--gpu", metavar="N", min=0, help="For a GPU class: the GPU it judges on, as in /dev/nvidiaN. "
+                                            "Without it, DERBY_GPU.")] = None,
 ) -> None:
     """Judge submissions of one device class, until it is ended. SIGTERM lets it finish or hand back its run."""
     known = devices.device(device)
     from kernelderby.judge.worker import run_worker
 
     logs.set_up(logging.INFO)
-    run_worker(Settings.from_env(), known.name)
+    settings = Settings.from_env()
+    run_worker(settings if gpu is None else replace(settings, gpu=gpu), known.name)

@@ -38,3 +38,9 @@ def device(name: str) -> DeviceClass:
     if found is None:
         raise NotFound(f"There is no device class {name[:40]!r}. Known: {', '.join(DEVICES)}.")
     return found
+
+
+def class_of_gpu(name: str) -> DeviceClass | None:
+    """The class of a GPU that the driver calls so, such as `NVIDIA H100 80GB HBM3`. A GH200 is no H200: words must fit whole."""
+    words = name.lower().split()
+    return next((d for d in DEVICES.values() if d.arch and d.name in words), None)

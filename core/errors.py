@@ -111,5 +111,25 @@ class RefereeLost(DerbyError):
         self.box_alive = box_alive      # whether a contestant's box was lent at that time: it may have had a hand in it
 
 
+class RunnerUnhealthy(DerbyError):
+    """This runner's device is not as it was before a run, so nothing more is judged on it. Restart the machine, then the worker."""
+
+    status = 503
+
+
+class RunnerBusy(DerbyError):
+    """A call that does nothing was not launched in time: this machine is too busy with other work to judge on."""
+
+    status = 503
+
+
+class BoxStuck(RunnerUnhealthy):
+    """A box did not end in time: a process of it hangs in the kernel, perhaps with an endless kernel on the GPU. Nothing more is judged
+    here: look for it with `ps` and `nvidia-smi`, restart the machine if it stays, then start the worker again."""
+
+    def __init__(self) -> None:
+        super().__init__(" ".join(str(type(self).__doc__).split()))
+
+
 class SetupError(DerbyError):
     """The platform cannot start here."""

@@ -32,6 +32,7 @@ class Light:
     us: float
     bound: str
     firm_us: float                 # what nobody can be faster than: without exponentials, which can also be computed otherwise
+    likely_us: float               # what is remarkable to be faster than: with them
 
 
 _HOPPER_FLOPS = {
@@ -55,4 +56,5 @@ def light(work: Work, ceilings: Ceilings, dtype: str) -> Light:
     times = {FLOPS: work.flops / rate, BYTES: work.bytes / ceilings.bytes, EXPS: work.exps / ceilings.exps}
     bound = max(times, key=lambda limit: times[limit])
     moved_at_once = max(0.0, work.bytes - ceilings.cache_bytes) / ceilings.bytes
-    return Light(us=times[bound] * 1e6, bound=bound, firm_us=max(times[FLOPS], moved_at_once) * 1e6)
+    firm = max(times[FLOPS], moved_at_once)
+    return Light(us=times[bound] * 1e6, bound=bound, firm_us=firm * 1e6, likely_us=max(firm, times[EXPS]) * 1e6)

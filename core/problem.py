@@ -15,7 +15,8 @@ DTYPES: dict[str, int] = {   # torch's names, bytes an element
     "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
 }
-_NAME = re.compile(r"[a-z][a-z0-9_]{1,63}")
+NAME = re.compile(r"[a-z][a-z0-9_]{1,63}")
+NAME_RULE = "a name is 2 to 64 lower-case letters, digits and _, starting with a letter"
 
 
 def _known_dtype(name: str) -> str:
@@ -32,7 +33,7 @@ class _Data(BaseModel):
 
 
 class Bind(StrEnum):
-    """When an input's contents are settled: anew before every call, or once a timed block."""
+    """How an input is marked in the file. Whichever it says, contents are new before every call, but for those that `plan` names."""
 
     REVEAL = "reveal"
     BLOCK = "block"
@@ -181,8 +182,8 @@ class ProblemFile(_Data):
     @field_validator("name", "family")
     @classmethod
     def _plain_name(cls, value: str) -> str:
-        if not _NAME.fullmatch(value):
-            raise ValueError("a name is lower-case letters, digits and _, starting with a letter")
+        if not NAME.fullmatch(value):
+            raise ValueError(NAME_RULE)
         return value
 
     @field_validator("baseline")

@@ -12,6 +12,7 @@ from kernelderby.core.text import one_line
 from kernelderby.core.verdict import Mode
 
 AI_USES = ("none", "assisted", "agent")
+DUELS_A_DAY = 1     # of one person with one entry: a duel takes a GPU as long as several judgings
 _LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+()\- ]{1,79}")   # an SPDX expression
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
@@ -97,6 +98,12 @@ def check_quota(mode: Mode, sent_in_the_hour: int, queued: int, quota: Quota) ->
         raise QuotaSpent(f"You sent {sent_in_the_hour} {mode} submissions within an hour; {quota.an_hour[mode]} may be. Try again later.")
     if queued >= quota.queued:
         raise QuotaSpent(f"{queued} of your submissions wait already; {quota.queued} may. Try again when some are judged, or cancel some.")
+
+
+def check_duel(entry: int, asked_today: int) -> None:
+    """Raises QuotaSpent where a contestant's duel with that entry was played within a day."""
+    if asked_today >= DUELS_A_DAY:
+        raise QuotaSpent(f"You asked for a duel with submission {entry} within a day; {DUELS_A_DAY} may be. Try again tomorrow.")
 
 
 def check_file_name(name: str) -> str:

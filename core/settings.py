@@ -23,8 +23,10 @@ class Settings:
     url: str = ""                               # the server a contestant's commands talk to; empty: public_url
     token: str = ""                             # the contestant's token; empty: the local one on loopback
     secret: str = ""                            # signs seeds and login codes; empty: made once, kept in the data folder
+    signing_key: str = ""                       # signs receipts: 32 bytes in base64url; empty: made once, kept in the data folder
     sandbox: str = "bubblewrap"
     warm_boxes: int = 2                         # how many boxes a worker keeps ready
+    gpu: int = 0                                # which GPU a GPU class judges on: 0 is /dev/nvidia0
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -58,6 +60,11 @@ class Settings:
         return self.data / "artifacts"
 
     @property
+    def builds(self) -> Path:
+        """The folder that keeps what was compiled: in the data folder where there is one, else the user's own cache."""
+        return (self.data if self.data.is_dir() else Path.home() / ".cache/kernelderby") / "builds"
+
+    @property
     def url_file(self) -> Path:
         """Where `derby up` says its address while it runs."""
         return self.data / "url"
@@ -75,6 +82,11 @@ class Settings:
     def address(self, path: str) -> str:
         """The public address of one of our paths, such as `/submissions/12`."""
         return self.public_url.rstrip("/") + path
+
+
+def process_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with changes, for a process that it starts."""
+    return {**os.environ, **changes}
 
 
 def _lookup(environ: Mapping[str, str], name: str) -> str | None:

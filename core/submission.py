@@ -73,3 +73,9 @@ def read_directives(text: str) -> Directives:
 def source_sha(source: bytes) -> str:
     """SHA-256 of the bytes as sent, in hex: the key of the artifact store."""
     return hashlib.sha256(source).hexdigest()
+
+
+def entry_sha(source: bytes) -> str:
+    """SHA-256, in hex, of what makes two files one entry: the lines without trailing blanks, whatever ends them."""
+    lines = [line.rstrip() for line in source.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
+    return hashlib.sha256(b"\n".join(lines).strip(b"\n")).hexdigest()

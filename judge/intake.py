@@ -11,12 +11,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelderby.core import rules
-from kernelderby.core.errors import DuplicateKey, NotAllowed, NotFound, NotLoggedIn
+from kernelderby.core.errors import DuplicateKey, NotAllowed, NotFound, NotLoggedIn, RequestError
 from kernelderby.core.rules import Quota
 from kernelderby.core.settings import Settings
-from kernelderby.core.submission import SubmitRequest, read_directives, read_source, source_sha
-from kernelderby.core.verdict import Mode
-from kernelderby.storage import audit, people, problems, submissions
+from kernelderby.core.submission import SubmitRequest, entry_sha, read_directives, read_source, source_sha
+from kernelderby.core.verdict import Mode, Outcome
+from kernelderby.storage import audit, duels, people, problems, submissions
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import Database
 from kernelderby.storage.people import PersonInfo
@@ -37,6 +37,14 @@ class Ticket:
     mode: Mode
     inferred: list[str] = field(default_factory=list)   # what the request left open: problem, device
     position: int | None = None   # in the queue, 1 is next; None: it is past the queue
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuelTicket:
+    """The answer to a duel that was asked for."""
+
+    duel: int
+    url: str
 
 
 def submit(
@@ -80,6 +88,35 @@ def rejudge(database: Database, person: PersonInfo, submission_id: int, ring: Ri
     return view
 
 
+def duel(database: Database, settings: Settings, person: PersonInfo, a: int, b: int, ring: Ring) -> DuelTicket:
+    """Take a duel of two accepted ranked submissions of one board, committed when this returns; then its workers are rung.
+
+    Raises NotFound, NotAllowed, QuotaSpent, or RequestError with what the two have to be.
+    """
+    now = datetime.now(UTC)
+    with database.begin() as session:
+        people.lock(session, person.id)
+        entries = [submissions.view(session, number) for number in (a, b)]
+        _admit_duel(session, person, entries, now - timedelta(days=1))
+        number = duels.ask(session, a, b, person.id, now)
+    ring(entries[0].device)
+    return DuelTicket(duel=number, url=settings.address(f"/api/v1/duels/{number}"))
+
+
+def _admit_duel(session: Session, person: PersonInfo, entries: list[SubmissionView], since: datetime) -> None:
+    for entry in entries:
+        if entry.mode is not Mode.RANKED or entry.outcome is not Outcome.ACCEPTED:
+            raise RequestError(f"Submission {entry.id} is not an accepted ranked entry. Send it with --mode ranked first.")
+    if len({(entry.problem, entry.version, entry.device) for entry in entries}) > 1:
+        raise RequestError("The two submissions are not of one problem version and device class. Choose two of one board.")
+    if person.is_organizer:
+        return
+    if all(entry.person_id != person.id for entry in entries):
+        raise NotAllowed("One of the two must be a submission of yours.")
+    for entry in entries:
+        rules.check_duel(entry.id, duels.asked_since(session, person.id, entry.id, since))
+
+
 def _commit(database: Database, settings: Settings, request: SubmitRequest, text: str, quota: Quota) -> Ticket:
     inferred: list[str] = []
     try:
@@ -120,7 +157,8 @@ def _admit(session: Session, request: SubmitRequest, text: str, quota: Quota) ->
     return NewSubmission(
         person=person.id, version=problem.version_id, device=device, mode=request.mode, file_name=file_name,
         source_sha=source_sha(request.source), language=rules.language(file_name, text), licence=licence, ai_use=ai_use,
-        door=request.door[:8], idempotency_key=rules.check_key(request.idempotency_key), request_hash=_request_hash(request),
+        entry_sha=entry_sha(request.source), door=request.door[:8],
+        idempotency_key=rules.check_key(request.idempotency_key), request_hash=_request_hash(request),
     ), inferred
 
 

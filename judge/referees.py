@@ -12,28 +12,32 @@ from contextlib import suppress
 from typing import Any
 
 from kernelderby.core.devices import DeviceClass
-from kernelderby.core.errors import DerbyError, ProblemBroken, RefereeLost
+from kernelderby.core.errors import DerbyError, ProblemBroken, RefereeLost, RunnerUnhealthy
 from kernelderby.core.problem_folder import Problem
+from kernelderby.core.settings import process_environment
 from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Channel, Closed, Late
 from kernelderby.judge.sandbox.base import Box
+from kernelderby.judge.sandbox.devices import one_gpu
 
 log = logging.getLogger(__name__)
 
 KEPT_WARM = 2
 _UP_WITHIN_S = 180.0          # importing torch from a cold disk, and drawing every case once
 _INSPECTED_WITHIN_S = 600.0
-_DIES_WITHIN_S = 5.0
+_DIES_WITHIN_S = 15.0         # a driver may have a context to tear down
+_FAILURES: dict[str, type[DerbyError]] = {"problem": ProblemBroken, "device": RunnerUnhealthy}      # whose fault a failure is
 
 
 class RefereeProcess:
     """One referee process, and the house box it was lent for its life."""
 
-    def __init__(self, problem: Problem, device: DeviceClass) -> None:
+    def __init__(self, problem: Problem, device: DeviceClass, gpu: int = 0) -> None:
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours, TRUSTED_LIMIT_BYTES)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kernelderby.judge.referee", str(theirs.fileno()), str(problem.folder), device.name],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
+            env=process_environment(one_gpu(gpu) if device.arch else {}),
         )
         theirs.close()
         self.environment: dict[str, Any] = {}
@@ -61,6 +65,16 @@ class RefereeProcess:
         rows: list[dict[str, Any]] = message["rows"]
         return rows
 
+    def prove(self) -> None:
+        """Have it judge a known case. Raises DerbyError when it does not judge right."""
+        self.channel.send({"op": "prove"})
+        try:
+            message, _ = self.channel.receive(_UP_WITHIN_S)
+        except (Closed, Late):
+            raise RefereeLost("A fresh referee failed on a known case.") from None
+        if message["op"] == "failed":
+            raise failure(message)
+
     def take_back(self, box_id: int) -> Box:
         """Its house box of that number, which is no longer its own."""
         box = next(box for box in self.house if box.id == box_id)
@@ -71,22 +85,25 @@ class RefereeProcess:
         """Whether the process runs."""
         return self.process.poll() is None
 
-    def close(self) -> None:
-        """Kill it and end its house box."""
+    def close(self) -> bool:
+        """Kill it and end its house box; whether nothing is left of them."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(_DIES_WITHIN_S)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_DIES_WITHIN_S)
         self.channel.close()
-        for box in self.house:
-            box.end()
+        deaths = [box.end() for box in self.house]
         self.house = []
+        return self.process.returncode is not None and all(death.gone for death in deaths)
 
 
 class Referees:
     """The warm ones, latest used last."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: int = 0) -> None:
+        self._gpu = gpu
         self._warm: OrderedDict[tuple[str, ...], RefereeProcess] = OrderedDict()
+        self._failed: set[tuple[str, ...]] = set()      # whose last one failed: the next must prove itself before it judges
 
     def get(self, problem: Problem, device: DeviceClass) -> RefereeProcess:
         """A referee that is up. Raises ProblemBroken when the problem's Python fails, RefereeLost when none can be started."""
@@ -104,12 +121,13 @@ class Referees:
         referee = self._warm.get(_key(problem, device))
         return referee is not None and referee.is_alive()
 
-    def discard(self, referee: RefereeProcess) -> None:
-        """Kill one that failed; the next `get` starts a fresh one."""
+    def discard(self, referee: RefereeProcess) -> bool:
+        """Kill one that failed; whether nothing is left of it. The next `get` starts a fresh one."""
         for key, warm in list(self._warm.items()):
             if warm is referee:
                 del self._warm[key]
-        referee.close()
+                self._failed.add(key)
+        return referee.close()
 
     def close(self) -> None:
         """Kill all."""
@@ -118,11 +136,15 @@ class Referees:
 
     def _started(self, key: tuple[str, ...], problem: Problem, device: DeviceClass) -> RefereeProcess:
         if stale := self._warm.pop(key, None):
+            self._failed.add(key)
             stale.close()
         started = time.monotonic()
-        referee = RefereeProcess(problem, device)
+        referee = RefereeProcess(problem, device, self._gpu)
         try:
             referee.wait_until_up()
+            if key in self._failed:
+                referee.prove()
+                self._failed.discard(key)
         except DerbyError:
             referee.close()
             raise
@@ -137,5 +159,4 @@ def _key(problem: Problem, device: DeviceClass) -> tuple[str, ...]:
 
 def failure(message: dict[str, Any]) -> DerbyError:
     """What a referee's `failed` says, as the error it is."""
-    kind = ProblemBroken if message.get("problem") else DerbyError
-    return kind(message["message"])
+    return _FAILURES.get(message["kind"], DerbyError)(message["message"])

@@ -14,15 +14,18 @@ from datetime import UTC, datetime
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from kernelderby.core import receipt
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.errors import DerbyError, NotFound, ProblemBroken, RefereeLost, SandboxUnavailable
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Outcome, State, Verdict
+from kernelderby.judge.duels import Duels
 from kernelderby.judge.judging import Job, Judge
 from kernelderby.judge.lease import LEASE_S, Lease
+from kernelderby.judge.receipts import load_key, sign
 from kernelderby.judge.seeds import run_seed, secret_of
 from kernelderby.judge.versions import Versions
-from kernelderby.storage import claims, problems
+from kernelderby.storage import claims, problems, signing_keys
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.claims import Claim
 from kernelderby.storage.database import Database
@@ -47,21 +50,28 @@ class Runs:
         self._artifacts = artifacts
         self._versions = Versions(settings.data / "versions", artifacts)
         self._secret = secret_of(settings)
+        self._key = load_key(settings)
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._duels = Duels(database, device, self._versions, artifacts, self._stopping)
         self._current: tuple[Claim, Lease] | None = None
         self._pause_s = PAUSE_S
+        self.fault: str | None = None      # why nothing more is claimed here, and what to do
 
     def work(self, judge: Judge) -> None:
-        """Judge until `stop`; looks every IDLE_S, and at once after `wake`."""
+        """Judge until `stop`, or until the judge finds a `fault` on this machine; looks every IDLE_S, and at once after `wake`."""
+        with self._database.begin() as session:
+            signing_keys.add(session, self._key.id, self._key.public)
         self._prepare(judge)
         while not self._stopping.is_set():
             self._wake.clear()
-            claim = self._next()
-            if claim is None:
+            if not self._play_next(judge):
                 self._wake.wait(IDLE_S)
                 continue
-            self._serve(judge, claim)
+            if judge.fault:
+                log.error("this runner claims nothing more", extra={"reason": judge.fault})
+                self.fault = judge.fault
+                return
             judge.idle()
 
     def wake(self) -> None:
@@ -97,6 +107,15 @@ class Runs:
                 judge.prepare(self._versions.get(problem.version, problem.gate_set, problem.archive), self._device)
         except (ProblemBroken, NotFound, RefereeLost) as error:
             log.warning("the referee was not started ahead", extra={"problem": offered[0].name, "reason": error.message})
+
+    def _play_next(self, judge: Judge) -> bool:
+        """A duel for a crown follows the verdict that called for it; one that a person asked for waits until no submission does."""
+        if self._duels.play_next(judge, is_for_crown=True):
+            return True
+        if claim := self._next():
+            self._serve(judge, claim)
+            return True
+        return self._duels.play_next(judge, is_for_crown=False)
 
     def _next(self) -> Claim | None:
         now = datetime.now(UTC)
@@ -140,7 +159,7 @@ class Runs:
                 device=self._device, mode=claim.mode, file_name=claim.file_name, source=self._artifacts.get(claim.source_sha),
                 seed=run_seed(self._secret, claim.id, claim.attempt),
             )
-            lease.report("state", {"state": State.RUNNING})
+            lease.report("state", {"state": State.RUNNING, "seed_commitment": self._commitment(claim)})
             return judge.judge(job, lease.report, lease.cancelled)
 
     def _finish(self, claim: Claim, verdict: Verdict, total_s: float) -> None:
@@ -148,9 +167,18 @@ class Runs:
             self._insist(claim, lambda s: claims.release(s, claim.id, claim.attempt, _STOPPED))
             return
         stages = {**verdict.stages_s, "queue": round(claim.queued_s, 4), "total": round(total_s, 4)}
-        final = verdict.model_copy(update={"stages_s": stages})
+        final = self._signed(claim, verdict.model_copy(update={"stages_s": stages}))
         if self._insist(claim, lambda s: claims.finish(s, claim.id, claim.attempt, final)):
             log.info("judged", extra={"submission": claim.id, "outcome": verdict.outcome, "total_s": total_s})
+
+    def _signed(self, claim: Claim, verdict: Verdict) -> Verdict:
+        told = {**verdict.receipt, "seed_commitment": self._commitment(claim)}
+        final = verdict.model_copy(update={"submission": claim.id, "attempt": claim.attempt, "receipt": told})
+        return receipt.sealed(final, sign(self._key, receipt.payload_of(final)))
+
+    def _commitment(self, claim: Claim) -> str:
+        """Written down before the run, so that nobody can choose another seed after it."""
+        return receipt.commitment(self._key.salt(claim.id, claim.attempt), run_seed(self._secret, claim.id, claim.attempt))
 
     def _lose(self, claim: Claim, box_alive: bool, reason: str) -> None:
         log.error("an attempt was lost", extra={"submission": claim.id, "attempt": claim.attempt, "reason": reason})

@@ -1,4 +1,4 @@
-"""The secret that per-run seeds come from."""
+"""The secret that per-run seeds come from, and the files that keep such secrets."""
 
 import hashlib
 import hmac
@@ -20,11 +20,15 @@ def secret_of(settings: Settings) -> bytes:
     """The platform's secret: the setting, else the data folder's, which is made on first use. Raises SetupError."""
     if settings.secret:
         return settings.secret.encode()
-    path = settings.data / "secret"
+    return kept_secret(settings.data / "secret").encode()
+
+
+def kept_secret(path: Path) -> str:
+    """The 32 random bytes that a file keeps for its owner alone, in base64url; made on first use. Raises SetupError."""
     try:
         if not path.exists():
             _make(path)
-        return path.read_text().strip().encode()
+        return path.read_text().strip()
     except OSError as error:
         raise SetupError(f"The secret {path} cannot be read or made: {error.strerror}.") from None
 

@@ -17,6 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from kernelderby.core.devices import device as device_class
 from kernelderby.core.settings import Settings
 from kernelderby.judge import queue
+from kernelderby.judge.acceptance.certificate import runner_facts
+from kernelderby.judge.gpus import gpus
 from kernelderby.judge.judging import Judge, open_judge
 from kernelderby.judge.runs import Runs
 from kernelderby.storage import runners
@@ -27,7 +29,7 @@ log = logging.getLogger(__name__)
 GRACE_S = 5.0        # a run that ends by itself this soon after SIGTERM keeps its verdict
 LET_GO_S = 10.0      # then it is interrupted, and this long may the judge take to notice
 SEEN_S = 15.0        # how often the runner's row is renewed
-KERNELS_IMPORT = ("torch", "triton", "numpy", "apache-tvm-ffi", "nvidia-cutlass-dsl", "tilelang", "helion")
+KERNELS_IMPORT = ("torch", "triton", "numpy", "apache-tvm-ffi", "cuda-bindings", "nvidia-cutlass-dsl", "tilelang", "helion")
 
 
 def run_worker(settings: Settings, device: str, make_judge: Callable[[], Judge] | None = None) -> None:
@@ -36,10 +38,10 @@ def run_worker(settings: Settings, device: str, make_judge: Callable[[], Judge] 
     database = connect(settings.database)
     migrate(database)
     runs = Runs(settings, database, chosen)
-    thread = _JudgeThread(runs, make_judge or (lambda: open_judge(settings, settings.sandbox)))
+    thread = _JudgeThread(runs, make_judge or (lambda: open_judge(settings, settings.sandbox, runner_facts(settings, chosen))))
     thread.start()
     thread.wait_until_open()
-    stop_presence = _keep_seen(database, runs.runner, chosen.name, settings)
+    stop_presence = _keep_seen(database, runs, chosen.name, settings)
     log.info("ready", extra={"runner": runs.runner, "broker": bool(settings.broker_url)})
     try:
         _listen(settings, chosen.name, runs)
@@ -123,16 +125,25 @@ def _installed() -> dict[str, str]:
     return found
 
 
-def _keep_seen(database: Database, runner: str, device: str, settings: Settings) -> Callable[[], None]:
+def _gpu(settings: Settings, device: str) -> dict[str, str]:
+    """The name of the GPU that this worker judges on; nothing on cpu."""
+    here = gpus() if device_class(device).arch else []
+    name = next((gpu.name for gpu in here if gpu.number == settings.gpu), None)
+    return {"gpu": name} if name else {}
+
+
+def _keep_seen(database: Database, runs: Runs, device: str, settings: Settings) -> Callable[[], None]:
     """Keep the runner's row fresh from a thread of its own; returns what ends that and takes the row away."""
     stop = threading.Event()
-    environment = {"host": socket.gethostname(), "pid": os.getpid(), "sandbox": settings.sandbox, "kernels_find": _installed()}
+    environment = {"host": socket.gethostname(), "pid": os.getpid(), "sandbox": settings.sandbox,
+                   "kernels_find": {**_installed(), **_gpu(settings, device)}}
+    runner = runs.runner
 
     def work() -> None:
         while True:
             try:
                 with database.begin() as session:
-                    runners.seen(session, runner, device, environment, datetime.now(UTC))
+                    runners.seen(session, runner, device, {**environment, "fault": runs.fault}, datetime.now(UTC))
             except SQLAlchemyError as error:
                 log.warning("the runner's row was not renewed", extra={"error": str(error)})
             if stop.wait(SEEN_S):

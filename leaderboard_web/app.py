@@ -13,8 +13,9 @@ from starlette.staticfiles import StaticFiles
 from kernelderby.core.settings import Settings
 from kernelderby.judge.queue import ring
 from kernelderby.leaderboard_web import problem_json
-from kernelderby.leaderboard_web.api import boards, contests, devices, events, people, problems, submissions
+from kernelderby.leaderboard_web.api import boards, contests, devices, duels, events, people, problems, receipts, submissions
 from kernelderby.leaderboard_web.door import Door
+from kernelderby.leaderboard_web.head import Heads
 from kernelderby.leaderboard_web.pages import about, entries, home, login, problem, submission, submit, theme
 from kernelderby.leaderboard_web.problem_json import ProblemDetails
 from kernelderby.leaderboard_web.rendering import STATIC, Pages
@@ -23,7 +24,7 @@ from kernelderby.leaderboard_web.ticker import Ticker
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import connect
 
-API = (submissions, events, problems, boards, devices, contests, people)
+API = (submissions, events, duels, problems, boards, devices, contests, people, receipts)
 PAGES = (home, problem, submit, submission, entries, login, about, theme)
 DESCRIPTION = """Send kernels, follow their judging, read boards.
 
@@ -51,6 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_api_route("/healthz", _healthy, include_in_schema=False)
     problem_json.install(app)
+    app.add_middleware(Heads)
     app.add_middleware(Guard, public_url=settings.public_url)
     return app
 

@@ -6,9 +6,13 @@ from datetime import datetime
 from sqlalchemy import Select, Subquery, func, select, text
 from sqlalchemy.orm import Session
 
-from kernelderby.core.scoring import Estimate, rank_intervals
-from kernelderby.storage import problems
+from kernelderby.core.devices import device as device_class
+from kernelderby.core.scoring import Estimate, Ratio, dueled_ranks
+from kernelderby.core.verdict import State
+from kernelderby.storage import duels, problems
 from kernelderby.storage.models import COMPETES, Board, Person, ProblemVersion, Submission
+
+HEAD_TO_HEAD = frozenset({"gpu"})     # the kinds of class where a crown moves by a duel alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +54,10 @@ def board(session: Session, problem_name: str, device: str, contest: int | None 
     place = problems.board_version(session, info.version_id)
     rows = _ranked(session, place, device, contest, info.min_effect)
     people, total = _counts(session, place, device, contest)
+    holder = session.scalar(_boards(place, device, contest).with_only_columns(Board.leader))
     return BoardView(
         problem=info.name, title=info.title, device=device, version=info.version, gate_set=info.gate_set, open=info.open,
-        closes_at=info.closes_at, leader=rows[0].submission if rows else None, rows=rows, people=people, submissions=total,
+        closes_at=info.closes_at, leader=holder, rows=rows, people=people, submissions=total,
     )
 
 
@@ -62,27 +67,59 @@ def rank_of(session: Session, submission: Submission) -> tuple[int, int] | None:
         return None
     place = problems.board_version(session, submission.version)
     best = _best(place, submission.device, submission.contest)
-    entries = session.execute(select(best.c.id, best.c.score_us, best.c.score_low_us, best.c.score_high_us).where(best.c.place == 1)).all()
+    entries = session.execute(
+        select(best.c.id, best.c.score_us, best.c.score_low_us, best.c.score_high_us, best.c.bound_share).where(best.c.place == 1)).all()
     numbers = [number for number, *_ in entries]
     if submission.id not in numbers:
         return None
     min_effect = session.get_one(ProblemVersion, submission.version).min_effect
-    return rank_intervals([_estimate(*score) for _, *score in entries], min_effect)[numbers.index(submission.id)]
+    estimates = {number: _estimate(*score) for number, *score, _ in entries}
+    bound = max(share for *_, share in entries)
+    return _ranks(session, estimates, select(best.c.id).where(best.c.place == 1), min_effect, bound)[submission.id]
 
 
 def follow(session: Session, submission: Submission) -> None:
-    """Bring the leader of a submission's board up to date."""
+    """Bring the leader of a submission's board up to date; where crowns move by duels, ask for the duel it takes."""
     place = problems.board_version(session, submission.version)
     contest, device = submission.contest, submission.device
-    found = session.scalar(
-        select(Board).where(Board.version == place, Board.device == device, Board.contest.is_not_distinct_from(contest)).with_for_update()
-    )
+    found = session.scalar(_boards(place, device, contest).with_for_update())
     if found is None:
         found = Board(version=place, device=device, contest=contest)
         session.add(found)
+        session.flush()
     # read under the board's lock: of two runs that end at once, the later one sees the other
-    found.leader = session.scalar(_entries(place, device, contest).order_by(Submission.score_us, Submission.id).limit(1))
+    found.leader = _leader(session, found)
     session.flush()
+
+
+def settle(session: Session, board_id: int) -> None:
+    """Bring a board's leader up to date after a duel for its crown."""
+    found = session.scalar(select(Board).where(Board.id == board_id).with_for_update().execution_options(populate_existing=True))
+    assert found is not None, "a duel names its board"
+    found.leader = _leader(session, found)
+    session.flush()
+
+
+def _leader(session: Session, board: Board) -> int | None:
+    """The fastest entry. Where a duel decides, the present leader stays until one that has the better score also wins the duel."""
+    entries = _entries(board.version, board.device, board.contest)
+    fastest = session.scalar(entries.order_by(Submission.score_us, Submission.id).limit(1))
+    holder = session.scalar(entries.with_only_columns(Submission).where(Submission.id == board.leader)) if board.leader else None
+    if holder is None or device_class(board.device).kind not in HEAD_TO_HEAD:
+        return fastest
+    better = entries.with_only_columns(Submission).where(Submission.score_us < holder.score_us).order_by(Submission.score_us, Submission.id)
+    for challenger in session.scalars(better):
+        if challenger.entry_sha == holder.entry_sha:
+            continue
+        duel = duels.for_crown(session, challenger, holder)
+        if duel is None:
+            duels.challenge(session, board.id, challenger.id, holder.id)
+        if duel is None or duel.state != State.DONE:
+            return holder.id
+        if duel.ratio_high is not None and duel.ratio_high < 1:
+            board.leader = challenger.id
+            return _leader(session, board)
+    return holder.id
 
 
 def _ranked(session: Session, place: int, device: str, contest: int | None, min_effect: float) -> list[BoardRow]:
@@ -95,19 +132,35 @@ def _ranked(session: Session, place: int, device: str, contest: int | None, min_
         .where(best.c.place == 1)
         .order_by(Submission.score_us, Submission.id)
     ).all()
-    estimates = [_estimate(row.score_us, row.score_low_us, row.score_high_us) for row, _, _ in found]
+    estimates = {row.id: _estimate(row.score_us, row.score_low_us, row.score_high_us) for row, _, _ in found}
+    bound = max((row.bound_share for row, _, _ in found), default=0.0)
+    ranks = _ranks(session, estimates, select(best.c.id).where(best.c.place == 1), min_effect, bound)
     return [
-        BoardRow(rank=rank, person_id=row.person, person=person, submission=row.id, score_us=own.score_us, ci_us=(own.low_us, own.high_us),
-                 speedup=row.speedup, language=row.language, gate_set=gate_set, at=row.created_at)
-        for (row, person, gate_set), own, rank in zip(found, estimates, rank_intervals(estimates, min_effect), strict=True)
+        BoardRow(rank=ranks[row.id], person_id=row.person, person=person, submission=row.id, score_us=own.score_us,
+                 ci_us=(own.low_us, own.high_us), speedup=row.speedup, language=row.language, gate_set=gate_set, at=row.created_at)
+        for (row, person, gate_set), own in zip(found, estimates.values(), strict=True)
     ]
+
+
+def _ranks(
+    session: Session, estimates: dict[int, Estimate], best: Select[int], min_effect: float, bound: float
+) -> dict[int, tuple[int, int]]:
+    """By the intervals of the runs; a duel on record decides its pair. `bound`: of the entries' runners the weakest certificate's."""
+    places = {number: place for place, number in enumerate(estimates)}
+    said: dict[tuple[int, int], Ratio] = {(places[a], places[b]): ratio for (a, b), ratio in duels.between(session, best).items()}
+    return dict(zip(estimates, dueled_ranks(list(estimates.values()), said, min_effect, bound), strict=True))
+
+
+def _boards(place: int, device: str, contest: int | None) -> Select[Board]:
+    return select(Board).where(Board.version == place, Board.device == device, Board.contest.is_not_distinct_from(contest))
 
 
 def _best(place: int, device: str, contest: int | None) -> Subquery:
     """Entries of a board; `place` 1 is its person's best."""
     order = func.row_number().over(partition_by=Submission.person, order_by=(Submission.score_us, Submission.id))
     return _entries(place, device, contest).add_columns(
-        Submission.person, Submission.score_us, Submission.score_low_us, Submission.score_high_us, order.label("place")
+        Submission.person, Submission.score_us, Submission.score_low_us, Submission.score_high_us, Submission.bound_share,
+        order.label("place")
     ).subquery()
 
 

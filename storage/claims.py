@@ -12,13 +12,14 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from kernelderby.core.verdict import Flag, Mode, Outcome, State, Verdict
-from kernelderby.storage import boards, turns
+from kernelderby.storage import boards, pooling, turns
 from kernelderby.storage.models import LEASED, Attempt, EventRow, ProblemRow, ProblemVersion, Submission
 
 MAX_LOSSES = 3           # lost attempts before the verdict is judge_error
 MAX_BOX_LOSSES = 2       # of these, with the contestant's box alive, before they count as its own fault
 _AT_WORK = (State.BUILDING, State.RUNNING)
 _NEVER_RANKS = {Flag.LIBRARY, Flag.NO_SANDBOX}
+_PRACTICE_ALONE = {Flag.UNCERTIFIED}     # no contest is decided on a runner without a certificate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +182,10 @@ def _end_or_requeue(session: Session, row: Submission, reason: str) -> None:
 def _end(session: Session, row: Submission, verdict: Verdict) -> None:
     now = _now()
     row.state, row.finished_at, row.lease_until, row.outcome = State.DONE, now, None, verdict.outcome
-    row.score_us, row.speedup = verdict.score_us, verdict.speedup
-    row.score_low_us, row.score_high_us = verdict.score_ci_us or (verdict.score_us, verdict.score_us)
+    row.speedup, row.bound_share = verdict.speedup, float(verdict.environment.get("bound_share", 0.0))
     row.competes = (verdict.accepted and row.mode == Mode.RANKED and verdict.score_us is not None
-                    and not _NEVER_RANKS.intersection(verdict.flags))
-    session.flush()
+                    and not (_NEVER_RANKS if row.contest is None else _NEVER_RANKS | _PRACTICE_ALONE).intersection(verdict.flags))
+    pooling.score(session, row, verdict)
     rank = boards.rank_of(session, row)
     final = verdict.model_copy(update={"submission": row.id, "attempt": row.attempt, "state": State.DONE, "rank": rank})
     attempt = session.get_one(Attempt, (row.id, row.attempt))

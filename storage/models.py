@@ -28,6 +28,7 @@ QUEUED = "state = 'queued'"
 LEASED = "lease_until IS NOT NULL"
 COMPETES = "competes IS TRUE"
 WAITING = "queued > 0"
+DUEL_OPEN = "state <> 'done'"
 
 
 def _only(condition: str) -> dict[str, Any]:
@@ -167,6 +168,34 @@ class Submission(Base):
     score_high_us: Mapped[float | None]
     speedup: Mapped[float | None]
     competes: Mapped[bool] = mapped_column(default=False)                  # ranked, accepted, and of a kind that ranks
+    entry_sha: Mapped[str] = mapped_column(String(64), default="")         # of the source but for line ends: one entry, however often sent
+    bound_share: Mapped[float] = mapped_column(default=0.0)                # what its runner's certificate leaves to forgery
+
+
+class DuelRow(Base):
+    """Two entries against each other: asked for by a person, or a head-to-head before a board's crown moves."""
+
+    __tablename__ = "duels"
+    __table_args__ = (
+        Index("ix_duels_open", "device", "id", **_only(DUEL_OPEN)),
+        Index("ix_duels_asked", "person", "created_at"),
+    )
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    a: Mapped[int] = mapped_column(ForeignKey("submissions.id"), index=True)
+    b: Mapped[int] = mapped_column(ForeignKey("submissions.id"), index=True)
+    board: Mapped[int | None] = mapped_column(ForeignKey("boards.id"))     # whose crown a wants; None: a person asked
+    person: Mapped[int | None] = mapped_column(ForeignKey("people.id"))    # who asked
+    device: Mapped[str] = mapped_column(String(16))
+    state: Mapped[str] = mapped_column(String(16))                         # queued, running, done
+    attempt: Mapped[int] = mapped_column(Integer, default=0)               # the fencing number
+    losses: Mapped[int] = mapped_column(Integer, default=0)                # attempts that were lost, or void
+    lease_until: Mapped[datetime | None]
+    created_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+    ratio: Mapped[float | None]                                            # a's score over b's, of a duel that was decided
+    ratio_low: Mapped[float | None]
+    ratio_high: Mapped[float | None]
+    result: Mapped[dict[str, Any] | None] = mapped_column(JSON)
 
 
 class Attempt(Base):

@@ -33,17 +33,18 @@ class ProblemInfo:
 
 
 def add(session: Session, problem: Problem, archive_key: str, devices: Sequence[str]) -> ProblemInfo:
-    """Make this the current version of the problem by its name; adding the same one again changes nothing."""
+    """Make this the current version of the problem by its name, with boards for `devices` beside those that this version has already."""
     now = datetime.now(UTC)
     position = session.scalar(select(func.count()).select_from(ProblemRow)) or 0
     upsert(session, ProblemRow,
            {"name": problem.name, "title": problem.spec.title, "family": problem.spec.family, "position": position},
            ["name"], {"title": problem.spec.title, "family": problem.spec.family})
     row = session.scalars(select(ProblemRow).where(ProblemRow.name == problem.name).with_for_update()).one()
+    devices = list(dict.fromkeys([*_boards_of(session, row.id, problem.version), *devices]))
     upsert(session, ProblemVersion,
            {"problem": row.id, "hash": problem.version, "gate_set": problem.gate_set, "archive": archive_key,
-            "devices": list(devices), "min_effect": problem.spec.min_effect, "created_at": now, "open": True},
-           ["problem", "hash", "gate_set"], {"archive": archive_key, "devices": list(devices)})
+            "devices": devices, "min_effect": problem.spec.min_effect, "created_at": now, "open": True},
+           ["problem", "hash", "gate_set"], {"archive": archive_key, "devices": devices})
     row.current = session.scalars(
         select(ProblemVersion.id).where(ProblemVersion.problem == row.id, ProblemVersion.hash == problem.version,
                                         ProblemVersion.gate_set == problem.gate_set)
@@ -92,6 +93,13 @@ def newest_gate_set(session: Session, version_id: int) -> int:
     )
     newest = select(func.max(ProblemVersion.id)).where(ProblemVersion.problem == version.problem, ProblemVersion.hash == version.hash)
     return current or session.scalar(newest) or version_id
+
+
+def _boards_of(session: Session, problem: int, version: str) -> list[str]:
+    """The classes a version is played on, whatever its gate set."""
+    known = session.scalars(select(ProblemVersion.devices).where(ProblemVersion.problem == problem, ProblemVersion.hash == version)
+                            .order_by(ProblemVersion.id))
+    return [device for devices in known for device in devices]
 
 
 def _open_boards(session: Session, version_id: int, devices: Sequence[str]) -> None:

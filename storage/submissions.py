@@ -65,14 +65,16 @@ class NewSubmission:
     ai_use: str
     door: str
     contest: int | None = None
+    entry_sha: str = ""           # of the source but for line ends; "": of its bytes
     idempotency_key: str | None = None
     request_hash: str | None = None
 
 
 def insert(session: Session, new: NewSubmission, now: datetime) -> int:
     """A queued submission, counted in its person's turn, with its first event; its number."""
-    row = Submission(**asdict(new), state=State.QUEUED, created_at=now, queued_at=now, attempt=0, losses=0, box_losses=0, last_seq=0,
-                     cancel_requested=False, competes=False)
+    entry = {"entry_sha": new.entry_sha or new.source_sha}
+    row = Submission(**asdict(new) | entry, state=State.QUEUED, created_at=now, queued_at=now, attempt=0, losses=0, box_losses=0,
+                     last_seq=0, cancel_requested=False, competes=False)
     session.add(row)
     session.flush()
     claims.requeue(session, row, "")
@@ -116,6 +118,13 @@ def view(session: Session, submission_id: int) -> SubmissionView:
         raise NotFound(f"There is no submission {submission_id}.")
     row = found[0]
     return _view(found, position(session, row.person, row.device, row.id) if row.state == State.QUEUED else None)
+
+
+def verdict_json(session: Session, submission_id: int) -> dict[str, Any] | None:
+    """The verdict as it was written, value for value what was signed; None before the end. Raises NotFound."""
+    row = view(session, submission_id)
+    found = session.get(Attempt, (submission_id, row.attempt)) if row.outcome else None
+    return found.verdict if found else None
 
 
 def recent(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelderby.judge.build.toolkit import find_toolkit
+
 
 def needs(part: str) -> None:
     """Skip the test that calls this where `part` is missing, saying so; fail it when CI=true, where everything must be there."""
@@ -34,6 +36,8 @@ PARTS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "debootstrap": lambda: os.geteuid() == 0 and shutil.which("debootstrap", path="/usr/sbin:/sbin:/usr/bin") is not None,
     "system python": lambda: _is_new_enough("/usr/bin/python3"),
+    "nvcc": lambda: find_toolkit().cuda is not None,
     "compiler": lambda: shutil.which("cc") is not None,
 }
-PACKAGES = {"system python": "python3, 3.11 or newer", "compiler": "gcc libc6-dev", "root": "…, or run as root"}
+PACKAGES = {"nvcc": "…: NVIDIA's CUDA toolkit, in /usr/local/cuda",
+            "system python": "python3, 3.11 or newer", "compiler": "gcc libc6-dev", "root": "…, or run as root"}

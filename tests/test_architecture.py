@@ -14,16 +14,18 @@ MAY_IMPORT = {   # the most specific key counts; a value covers all below it
     "core": set(),
     "storage": {"core"},
     "judge": {"core", "storage", "judge"},
-    "judge.judging": {"core", "judge.referees", "judge.sandbox", "judge.box.wire"},
+    "judge.build": {"core", "judge.box.inline", "judge.box.wire", "judge.build", "judge.referee.findings", "judge.sandbox"},
+    "judge.judging": {"core", "judge.build", "judge.referees", "judge.sandbox", "judge.box.wire"},
     "judge.referees": {"core", "judge.judging", "judge.sandbox", "judge.box.wire"},
     "judge.referee": {"core", "judge.box", "judge.sandbox.freezer"},
     "judge.box": set(),
     "judge.sandbox": {"core", "judge.box"},
     "leaderboard_web": DOOR,
-    "cli": DOOR | {"judge.worker", "judge.judging", "judge.problem_check", "judge.sandbox"},
+    "cli": DOOR | {"judge.worker", "judge.receipts", "judge.gpus", "judge.judging", "judge.problem_check", "judge.sandbox",
+                   "judge.acceptance"},
 }
 HEAVY = {   # where a library may be imported; everywhere else it may not
-    "torch": ("judge/referee", "judge/box"),
+    "torch": ("judge/referee", "judge/box", "judge/acceptance/gallery", "judge/acceptance/add"),      # the last two: what boxes run
     "triton": ("judge/referee", "judge/box"),
     "sqlalchemy": ("storage", "judge", "leaderboard_web", "cli"),
     "alembic": ("storage",),

@@ -33,7 +33,7 @@ def test_each_command_stands_in_the_readme(command: str) -> None:
 
 
 def test_the_readme_names_no_command_that_is_not_there() -> None:
-    named = set(re.findall(r"^\| `(derby [a-z]+(?: (?:new|check|add|open|close|list|revoke))?)", README, re.MULTILINE))
+    named = set(re.findall(r"^\| `(derby [a-z]+(?: (?:new|check|add|open|close|list|revoke|show|verify|accept))?)", README, re.MULTILINE))
 
     assert named == set(commands(build()))
 

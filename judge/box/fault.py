@@ -24,6 +24,7 @@ class Kind(StrEnum):
     MEMORY = "memory"
     UNSUPPORTED = "unsupported"
     ILLEGAL = "illegal"      # on a GPU: memory that is not there
+    CAPTURE = "capture"      # on a GPU: the call cannot be captured in a graph
 
 
 class Unsupported(Exception):

@@ -16,6 +16,9 @@ class Device(Protocol):
     def finish(self) -> None:
         """Wait for what was launched; raises what it failed with."""
 
+    def captured(self, call: Callable[[], None]) -> Callable[[], None]:
+        """A call that has run before, as the replay of one capture of it. Raises Fault."""
+
     def serve(self, call: Callable[[], None], numbers: range, pages: Pages, is_over: Callable[[], bool], *, armed: bool) -> Served:
         """Serve the calls of these numbers, each when the go page says so."""
 
@@ -28,6 +31,10 @@ class Host:
 
     def finish(self) -> None:
         return
+
+    def captured(self, call: Callable[[], None]) -> Callable[[], None]:
+        """The call itself: a processor captures nothing."""
+        return call
 
     def serve(self, call: Callable[[], None], numbers: range, pages: Pages, is_over: Callable[[], bool], *, armed: bool) -> Served:
         return serve_calls(call, numbers, pages, is_over)

@@ -1,7 +1,8 @@
 """Two shared pages of 32-bit words, with a futex on each: the referee's `go` and the box's `done`.
 
-Word layout (little endian). go: [CALL] number of the call that may start, 0 before the first; [STOP] 1 when no more calls come.
-done: [CALL] number of the call that ended; [STATUS] FAILED when it raised; [ARMED] number of the call launched ahead, on a GPU.
+Word layout (little endian). go: [CALL] number of the call that may start, 0 before the first; [STOP] 1 when no more calls come;
+[NEAR] number of the unarmed call that is prepared as soon as the box is awake, on a GPU. done: [CALL] number of the call that ended;
+[STATUS] FAILED when it raised; [ARMED] number of the call launched ahead; [AWAKE] the answer to [NEAR].
 A word is written last, then the other side is woken.
 """
 
@@ -10,7 +11,7 @@ import mmap
 import os
 
 BYTES = 4096
-CALL, STATUS, STOP, ARMED = 0, 1, 2, 3      # word indices
+CALL, STATUS, STOP, ARMED, NEAR, AWAKE = range(6)      # word indices
 OK, FAILED = 0, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)

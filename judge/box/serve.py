@@ -14,10 +14,11 @@ import torch
 from kernelderby.judge.box.arena import Arena, Bound
 from kernelderby.judge.box.calls import Pages, Served
 from kernelderby.judge.box.compile_report import compile_launches
-from kernelderby.judge.box.entry import Entry, load_entry
+from kernelderby.judge.box.entry import Entry
 from kernelderby.judge.box.fault import Fault, fault_of
 from kernelderby.judge.box.host import Device
 from kernelderby.judge.box.interpreter import Recorder
+from kernelderby.judge.box.loading import extracted, load, unpacked
 from kernelderby.judge.box.outputs import fill
 from kernelderby.judge.box.pages import Page
 from kernelderby.judge.box.wire import Channel, Closed, Late
@@ -84,7 +85,11 @@ def _load(harness: Harness, message: Message, fds: Sequence[int]) -> Message:
         random.seed(seed)
     harness.recorder.forget()
     harness.call = harness.entry = None
-    harness.entry = load_entry(_content(fds[0]), message.get("file_name") or "submission.py")
+    source, file_name = _content(fds[0]), message.get("file_name") or "submission.py"
+    if message.get("extract"):
+        return {"op": "loaded", "inline": extracted(source, file_name)}
+    artifacts = message.get("artifacts")
+    harness.entry = load(source, file_name, unpacked(artifacts, fds[1]) if artifacts else {})
     return {"op": "loaded", "has_plan": harness.entry.plan is not None}
 
 
@@ -115,6 +120,8 @@ def _bind(harness: Harness, message: Message, fds: Sequence[int]) -> Message:
         harness.call()
     with _theirs(harness.entry):
         harness.device.finish()
+        if message.get("capture"):
+            harness.call = harness.device.captured(harness.call)
     return {"op": "bound", "plan_us": plan_us}
 
 

@@ -38,7 +38,7 @@ class Channel:
         self._sock = sock
         self._limit = limit_bytes
         self._buffer = bytearray()
-        self._fds: list[int] = []
+        self._fds: list[tuple[int, int]] = []      # how many lines come before the one a descriptor belongs to, and the descriptor
         sock.setblocking(False)
 
     def fileno(self) -> int:
@@ -74,7 +74,8 @@ class Channel:
         if len(line) > self._limit:
             raise Breach("a line on the wire was too long")
         self._buffer = bytearray(rest)
-        fds, self._fds = self._fds, []
+        fds = [fd for before, fd in self._fds if before == 0]
+        self._fds = [(before - 1, fd) for before, fd in self._fds if before > 0]
         return parse(bytes(line)), fds
 
     def pending(self) -> bool:
@@ -83,7 +84,7 @@ class Channel:
 
     def close(self) -> None:
         """Close the socket and any descriptors nobody took."""
-        for fd in self._fds:
+        for _, fd in self._fds:
             os.close(fd)
         self._fds = []
         self._sock.close()
@@ -95,12 +96,14 @@ class Channel:
             return
         except OSError:
             raise Closed from None
-        self._fds += fds
+        self._buffer += data
+        # One read may bring a whole line without descriptors and then the start of one with them, where it stops.
+        before = self._buffer[:-1].count(b"\n")
+        self._fds += [(before, fd) for fd in fds]
         if len(self._fds) > _MOST_FDS:
             raise Breach("too many descriptors came on the wire")
         if not data:
             raise Closed
-        self._buffer += data
 
 
 def parse(line: bytes) -> dict[str, Any]:

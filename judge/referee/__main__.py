@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from kernelderby.core.devices import device
-from kernelderby.core.errors import DerbyError, ProblemBroken
+from kernelderby.core.errors import DerbyError, ProblemBroken, RunnerUnhealthy
 from kernelderby.core.problem_folder import load_problem
 from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Channel, Closed
-from kernelderby.judge.referee.inputs import Seeds
-from kernelderby.judge.referee.link import Inspection, Link
+from kernelderby.judge.referee.link import Challenge, Inspection, Link, Proof
 from kernelderby.judge.referee.playing import Referee
 
 log = logging.getLogger(__name__)
@@ -34,10 +33,13 @@ def main(arguments: list[str]) -> None:
     except Closed:
         return
     except ProblemBroken as error:
-        link.failed(error.message, problem=True)
+        link.failed(error.message, "problem")
+    except RunnerUnhealthy as error:
+        link.failed(error.message, "device")
     except Exception as error:
         log.exception("the referee failed")
-        link.failed(error.message if isinstance(error, DerbyError) else f"The referee failed: {type(error).__name__}.", problem=False)
+        link.failed(error.message if isinstance(error, DerbyError) else f"The referee failed: {type(error).__name__}.")
+    link.linger()
 
 
 def serve(link: Link, folder: Path, device_name: str) -> None:
@@ -47,9 +49,14 @@ def serve(link: Link, folder: Path, device_name: str) -> None:
     while True:
         question = link.next_question()
         if isinstance(question, Inspection):
-            link.inspected(referee.inspect(Seeds(question.seed)))
+            link.inspected(referee.inspect(question.seed))
+        elif isinstance(question, Challenge):
+            link.duel(referee.duel(question, link), referee.fault(link))
+        elif isinstance(question, Proof):
+            referee.prove()
+            link.proved()
         else:
-            link.verdict(referee.judge(question, link))
+            link.verdict(referee.judge(question, link), referee.fault(link))
 
 
 def environment(device_name: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ OUTCOMES: dict[str, tuple[Outcome, Gate | None]] = {     # kind of an `error` an
     "memory": (Outcome.OUT_OF_MEMORY, None),
     "illegal": (Outcome.ILLEGAL_MEMORY, None),
     "unsupported": (Outcome.REFUSED, Gate.DEVICE),
+    "capture": (Outcome.REFUSED, Gate.SERVES),
 }
 SIGNALS: dict[int, tuple[Outcome, str]] = {
     signal.SIGSEGV: (Outcome.ILLEGAL_MEMORY, "It read or wrote memory that is not its own (segmentation fault)."),
@@ -68,6 +69,11 @@ class LentBox:
         if answer.get("op") != ANSWERS[op]:
             raise _breach("an answer to another question")
         return answer
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was ended and left no process behind."""
+        return self._death is not None and bool(self._death["gone"])
 
     @property
     def is_over(self) -> bool:

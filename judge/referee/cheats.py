@@ -41,7 +41,7 @@ def _passes(code: ProblemCode, case: Case, seeds: Seeds, label: str, name: str, 
 
 def _garbage(scene: Scene) -> torch.Tensor:
     """What memory held before: the null kernel writes nothing."""
-    raw = torch.randint(256, (scene.honest.numel() * scene.honest.element_size(),), dtype=torch.uint8)
+    raw = torch.randint(256, (scene.honest.numel() * scene.honest.element_size(),), dtype=torch.uint8, device=scene.honest.device)
     return raw.view(scene.honest.dtype).view(scene.honest.shape)
 
 

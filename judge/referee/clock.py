@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelderby.core.problem import Bind, ProblemFile
+from kernelderby.core.problem import ProblemFile
 from kernelderby.core.verdict import Gate, Outcome
 from kernelderby.judge.box.pages import CALL, FAILED, STATUS, STOP
 from kernelderby.judge.box.wire import Breach, number
@@ -19,6 +19,7 @@ from kernelderby.judge.referee.findings import ended
 SPARE_CALLS = 2          # armed beyond those wanted: a wrong call is replayed twice
 SECOND_LOOK_S = 0.05     # how long poison may take to vanish after the done word, to tell late work from none
 LONGEST_CLAIM_US = 1e10
+MOST_VOID = 0.5          # of a block's calls: with fewer valid ones it says nothing
 
 Data = dict[str, Any]
 
@@ -44,19 +45,17 @@ class Shot:
 
 @dataclass(frozen=True)
 class Bound:
-    """A case as it lies in an arena: what to write before a block's first call, and before every call."""
+    """A case as it lies in an arena, and the inputs that are written anew before every call: what an entry makes of one call's input is
+    of no use to its next call."""
 
     layout: Layout
-    per_block: tuple[str, ...]
     per_call: tuple[str, ...]
     unchanged: tuple[str, ...]
 
 
-def binding(spec: ProblemFile, layout: Layout, kept: Collection[Bind]) -> Bound:
-    """Which inputs are settled when: those of the kinds `kept` once a block. Plan-time inputs stay as they were when the case was bound."""
-    names = [region.name for region in layout.inputs if region.name not in spec.plan]
-    return Bound(layout, tuple(n for n in names if spec.inputs[n].bind in kept),
-                 tuple(n for n in names if spec.inputs[n].bind not in kept),
+def binding(spec: ProblemFile, layout: Layout) -> Bound:
+    """Which inputs are written when: all before every call but plan-time ones, which stay as they were when the case was bound."""
+    return Bound(layout, tuple(region.name for region in layout.inputs if region.name not in spec.plan),
                  tuple(region.name for region in layout.inputs if region.name not in spec.mutable))
 
 
@@ -72,7 +71,7 @@ class Rig:
         self.played_s = 0.0      # time that the box's program had
         self.is_armed: bool | None = None              # whether calls are launched ahead; None: they cannot be on this kind
         self.prepared_us: list[float] = []             # what the GPU took to prepare each call of this case
-        self.longest_preparation_us = math.inf         # what the twin showed
+        self.quiet_us = math.inf                       # what a preparation of this case takes while nobody else works
         self.is_void = False                           # the last call's preparation was disturbed, so its time says nothing
         self.rehearsal_us: float | None = None         # one call's time, known when the case is bound
         self._share()
@@ -89,7 +88,6 @@ class Rig:
     def arm(self, calls: int) -> None:
         """Make the box serve up to that many calls, and spare ones for replays."""
         self._pages.go.write(STOP, 0)
-        self._is_first = True
         self._ask("arm", calls=calls + SPARE_CALLS, first=self._last + 1, armed=bool(self.is_armed))
 
     def play(self, inputs: Sequence[Data], lead_in: Sequence[Data], seen: Callable[[Trace], None]) -> Iterator[Shot]:
@@ -106,20 +104,20 @@ class Rig:
             yield Shot(wall_us, {name: tensor.clone() for name, tensor in self.arena.outputs().items()}, self.is_void)
 
     def trusted_block(self, bound: Bound, inputs: Sequence[Data], scalars: dict[str, int | float], order: Collection[str], lead_in: int,
-                      limit_s: float, **options: Any) -> list[float]:
-        """Bind, and play calls of which none needs a check: wall times in µs. Looking costs what it costs for an entry."""
+                      limit_s: float, quiet_us: float = math.inf, **options: Any) -> list[float]:
+        """Bind, and play calls of which none needs a check: wall times in µs of those that nothing disturbed. Looking costs what it
+        costs for an entry."""
         self.bind(bound, inputs[0], scalars, order, limit_s, **options)
+        self.quiet_us = quiet_us
         self.arm(len(inputs) + lead_in)
-        walls = [shot.wall_us for shot in self.play(inputs, [inputs[0]] * lead_in, lambda trace: None)]
+        walls = [shot.wall_us for shot in self.play(inputs, [inputs[0]] * lead_in, lambda trace: None) if not shot.is_void]
         self.stop()
         return walls
 
     def call(self, data: Data) -> float:
         """Play one call on these inputs: its wall time in µs, with the outputs in the arena's snapshot. Raises Ended."""
-        names = self.bound.per_call + (self.bound.per_block if self._is_first else ())
-        self._is_first = False
         wanted = self._last + 1
-        wall_us = self._played(wanted, data, names)
+        wall_us = self._played(wanted, data, self.bound.per_call)
         failed = self._pages.done.read(STATUS) == FAILED
         self.box.freeze()
         self.arena.snapshot()
@@ -161,9 +159,10 @@ class Rig:
             return []
 
     def close(self) -> None:
-        """Give the box back, then free what it shared."""
+        """Give the box back, then free what it shared, unless a process that is left of it can still write there."""
         self.box.close()
-        self.arena.close()
+        if self.box.is_gone:
+            self.arena.close()
         self._pages.close()
 
     def _new_arena(self, size: int) -> Arena:
@@ -218,6 +217,13 @@ class Rig:
     def _spend(self, seconds: float) -> None:
         self.played_s += seconds
         self._left_s = max(0.0, self._left_s - seconds)
+
+
+def refuse_disturbed(valid: int, calls: int) -> None:
+    """Whether enough of a block's calls were undisturbed. Raises Ended: nobody but an entry can have left work on the device."""
+    if valid < MOST_VOID * calls:
+        raise ended(Outcome.REFUSED, "The GPU was busy with other work while inputs were prepared: leave nothing running between calls.",
+                    Gate.HONEST_TIME)
 
 
 def _late_work() -> Exception:

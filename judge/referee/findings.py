@@ -23,6 +23,10 @@ class Ended(Exception):
         self.finding = finding
 
 
+class NotArmable(Exception):
+    """The entry waits for the GPU while a call is launched, so that it cannot be launched ahead. Its box is of no use any more."""
+
+
 def ended(outcome: Outcome, message: str, gate: Gate | None = None) -> Ended:
     """The exception for a finding."""
     return Ended(Finding(outcome=outcome, gate=gate, message=message))

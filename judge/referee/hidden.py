@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.problem import Case
@@ -12,11 +13,13 @@ from kernelderby.judge.referee.entry import Entry, Spent
 from kernelderby.judge.referee.findings import Ended, Finding
 from kernelderby.judge.referee.inputs import ProblemCode, Seeds, hidden_cases
 from kernelderby.judge.referee.link import Job, Link
+from kernelderby.judge.referee.seat import Seat
 
 OUT_OF_STEP = (Outcome.TIMEOUT, Outcome.REFUSED, Outcome.OUTPUT_LIMIT)     # after these a box cannot be asked anything more
 
 
-def play_hidden(link: Link, job: Job, problem: Problem, device: DeviceClass, code: ProblemCode, spent: Spent) -> Finding | None:
+def play_hidden(link: Link, job: Job, problem: Problem, device: DeviceClass, code: ProblemCode, spent: Spent, *,
+                may_arm: bool) -> Finding | None:
     """The first failure, in the order of problem.yml, told only when all that could run have run; None when all passed."""
     seeds = Seeds(job.seed, code.kind.torch_device)
     cases = hidden_cases(problem, device, seeds)
@@ -25,29 +28,34 @@ def play_hidden(link: Link, job: Job, problem: Problem, device: DeviceClass, cod
     started = time.monotonic()
     layouts = [code.layout(case, code.draw(case, seeds.generator(f"{case.name}/layout")).data) for case in cases]
     spent.check += time.monotonic() - started
-    entry = Entry(link, job, code, seeds, spent)
+    seat = Seat(lambda armed: Entry(link, job, code, seeds, spent, may_arm=may_arm and armed), max(layout.extent for layout in layouts))
     try:
-        findings = _play_all(entry, cases, layouts)
+        findings = _play_all(seat, cases, layouts)
     except Ended as end:              # before the first case: loading went well once, so this is seen as the first case's failure
         findings = [_told(cases[0], end.finding)]
     finally:
-        entry.close()
+        seat.close()
     return findings[0] if findings else None
 
 
-def _play_all(entry: Entry, cases: list[Case], layouts: list[Layout]) -> list[Finding]:
-    entry.load(max(layout.extent for layout in layouts))
+def _play_all(seat: Seat, cases: list[Case], layouts: list[Layout]) -> list[Finding]:
+    seat.share()
+    seat.entry.load()
     findings = []
     for case, layout in zip(cases, layouts, strict=True):
         try:
-            entry.play_block(entry.bind(case, layout), 1)
+            seat.play(partial(_play_one, case=case, layout=layout))
         except Ended as end:
             if end.finding.outcome is Outcome.CANCELLED:
                 raise
             findings.append(_told(case, end.finding))
-            if entry.box.is_over or end.finding.outcome in OUT_OF_STEP:
+            if seat.entry.box.is_over or end.finding.outcome in OUT_OF_STEP:
                 break
     return findings
+
+
+def _play_one(entry: Entry, case: Case, layout: Layout) -> None:
+    entry.play_block(entry.bind(case, layout), 1)
 
 
 def _told(case: Case, finding: Finding) -> Finding:

@@ -41,10 +41,6 @@ class Seeds:
         """A generator of torch, on the device where data lies."""
         return torch.Generator(self._torch_device).manual_seed(self.number(label))
 
-    def commitment(self) -> str:
-        """What may be shown before the seed is: SHA-256 of a salt and the seed; the salt follows from the seed."""
-        return hashlib.sha256(self._keyed("salt") + self._seed).hexdigest()
-
     def _keyed(self, label: str) -> bytes:
         return hmac.new(self._seed, label.encode(), hashlib.sha256).digest()
 

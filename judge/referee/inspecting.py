@@ -72,7 +72,8 @@ def _oracle_faults(code: ProblemCode, case: Case, drawn: Drawn, seeds: Seeds) ->
         leading = whole[name].shape[: len(spec.rows)]
         if not spec.rows or not leading.numel():
             continue
-        rows = torch.randint(leading.numel(), (8,), generator=seeds.generator(f"{case.name}/rows"))
+        generator = seeds.generator(f"{case.name}/rows")
+        rows = torch.randint(leading.numel(), (8,), generator=generator, device=generator.device)
         part, expected = code.reference(drawn.data, rows)[name], whole[name].flatten(0, len(spec.rows) - 1)[rows]
         if part.shape != expected.shape or not torch.allclose(part, expected, rtol=_CLOSE, atol=_CLOSE):
             yield f"reference(data, rows) is not reference(data)[rows] for {name}; rows index its axes {', '.join(spec.rows)} flattened."

@@ -1,13 +1,18 @@
 """What differs between judging on a CPU and on a GPU: where data lies, how a box is played, how much of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from statistics import median
 
 from kernelderby.core.devices import DeviceClass
-from kernelderby.core.problem import Bind
 from kernelderby.core.verdict import Mode
 from kernelderby.judge.referee.boxes import LentBox
 from kernelderby.judge.referee.clock import Rig
+from kernelderby.judge.referee.health import Hale, Health
+from kernelderby.judge.referee.steadiness import Gauge, NoGauge
+
+BLOCK_SHARE = 0.4     # of a card's free memory: what remains is for the baseline and the oracle, here and in the house box
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +33,15 @@ class Kind:
     torch_device: str                             # where inputs, baselines and checks live
     open_rig: Callable[[LentBox, int], Rig]       # for a box, and an arena of so many bytes
     plans: Mapping[Mode, Plan]
-    kept_in_a_block: frozenset[Bind]              # inputs settled once a block; where renewing costs little, none is, so that nothing
-                                                  # that an entry makes of one is of use to its next call
     null_calls: int                               # before the blocks of a case, and again after them
+    fresh_null_calls: int                         # by the entry's box before it holds the entry's code; 0: a box is like another
+    null_of: Callable[[Sequence[Sequence[float]]], float]    # from blocks of null calls to one time; a busy machine makes calls longer,
+                                                             # never shorter
+    open_health: Callable[[], Health]             # what looks after the device between boxes
+    gauge: Callable[[], Gauge]                    # what tells how the device is, around each block
     least_us: float                               # what this clock cannot tell from nothing, and an entry could save of a null call
     block_s: float                                # a block's calls take no longer, but for the first
-    block_bytes: int                              # of inputs made ahead
+    block_bytes: Callable[[], int]                # of inputs and outputs of a block's calls, all of which are kept until it is over
 
 
 def kind_of(device: DeviceClass) -> Kind:
@@ -55,7 +63,34 @@ def _open_cuda_rig(box: LentBox, arena_bytes: int) -> Rig:
     return CudaRig(box, arena_bytes)
 
 
-CPU = Kind(torch_device="cpu", open_rig=Rig, plans=_plans(3, 10), kept_in_a_block=frozenset(), null_calls=5,
-           least_us=20.0, block_s=2.0 / 3, block_bytes=256 << 20)
-GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), kept_in_a_block=frozenset({Bind.BLOCK}),
-           null_calls=20, least_us=1.0, block_s=2.0, block_bytes=32 << 30)
+def _open_gpu_health() -> Health:
+    from kernelderby.judge.referee.cuda.health import GpuHealth
+
+    return GpuHealth()
+
+
+@cache
+def _share_of_card() -> int:
+    """Asked once, of what the first block of a referee finds free."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return int(BLOCK_SHARE * free)
+
+
+@cache
+def _nvml() -> Gauge:
+    from kernelderby.judge.referee.cuda.machine import this_gpu
+    from kernelderby.judge.referee.cuda.nvml import NvmlUnavailable
+
+    try:
+        return this_gpu()
+    except NvmlUnavailable:
+        return NoGauge()
+
+
+CPU = Kind(torch_device="cpu", open_rig=Rig, plans=_plans(3, 10), null_calls=5, fresh_null_calls=0, open_health=Hale,
+           null_of=lambda blocks: min(map(min, blocks)), gauge=NoGauge, least_us=20.0, block_s=2.0 / 3, block_bytes=lambda: 256 << 20)
+GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), null_calls=20, fresh_null_calls=40,
+           open_health=_open_gpu_health, null_of=lambda blocks: min(map(median, blocks)), gauge=_nvml, least_us=1.0, block_s=2.0,
+           block_bytes=_share_of_card)

@@ -3,29 +3,40 @@
 import math
 import time
 from dataclasses import replace
+from functools import partial
+from statistics import median
 from typing import Any
 
 from pydantic import ValidationError
 
 from kernelderby.core.devices import COMPILE_TARGETS, DeviceClass
+from kernelderby.core.duel import Duel
+from kernelderby.core.errors import BoxStuck, RunnerUnhealthy
 from kernelderby.core.problem import Case
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.text import clean_text
-from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Outcome, Verdict
+from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Mode, Outcome, Verdict
 from kernelderby.judge.referee.arena import Layout
 from kernelderby.judge.referee.clock import binding
-from kernelderby.judge.referee.entry import Entry, Played
-from kernelderby.judge.referee.findings import Ended, Finding, ended, with_limit
+from kernelderby.judge.referee.duelling import Ground, play_duel
+from kernelderby.judge.referee.entry import LEAD_IN, Entry, Played
+from kernelderby.judge.referee.findings import Ended, Finding, with_limit
 from kernelderby.judge.referee.hidden import play_hidden
 from kernelderby.judge.referee.house import House
 from kernelderby.judge.referee.inputs import ProblemCode, Seeds, cases_for
 from kernelderby.judge.referee.inspecting import inspect
 from kernelderby.judge.referee.kinds import Plan, kind_of
-from kernelderby.judge.referee.link import Job, Link
+from kernelderby.judge.referee.link import Challenge, Job, Link
+from kernelderby.judge.referee.proof import prove
 from kernelderby.judge.referee.results import Record, Timed
+from kernelderby.judge.referee.seat import Seat
+from kernelderby.judge.referee.serving import play_serving, service_of
+from kernelderby.judge.referee.steadiness import numbers
 
 COMPILE_S = 30.0
 MOST_REPORTS = 32
+QUIET_CALLS = 5
+DUEL_BOXES = 10      # so many may have been started for a duel and not be used yet when it ends
 
 
 class Referee:
@@ -39,7 +50,9 @@ class Referee:
         self._cases = cases_for(problem, device)
         self._layouts = [self._layout(case) for case in self._cases]
         self._arena_bytes = max(layout.extent for layout in self._layouts)
+        self._service = service_of(self._code, device, self._cases, self._layouts)
         self._house = House(self._code, problem.baseline.read_bytes(), self._arena_bytes)
+        self._health = self._kind.open_health()
 
     def judge(self, job: Job, link: Link) -> Verdict:
         """The verdict on an entry, whatever its program does. Raises DerbyError for what we or the problem do wrong."""
@@ -47,30 +60,94 @@ class Referee:
         try:
             self._play_public(job, link, record)
             if self._kind.plans[job.mode].has_hidden:
-                record.finding = play_hidden(link, job, self._problem, self._device, self._code, record.spent)
+                record.serves = self._served(link, job, record)
+                self._require_health(link)
+                may_arm = not any(case.armed is False for case in record.cases)
+                record.finding = play_hidden(link, job, self._problem, self._device, self._code, record.spent, may_arm=may_arm)
         except Ended as end:
             record.finding = with_limit(end.finding, self._problem.spec.limits)
         return record.verdict()
 
-    def inspect(self, seeds: Seeds) -> list[dict[str, Any]]:
+    def duel(self, challenge: Challenge, link: Link) -> Duel:
+        """Two entries against each other. Raises DerbyError as `judge` does."""
+        plan = self._kind.plans[Mode.RANKED]
+        self._open_house(link)
+        self._health.note(beside=DUEL_BOXES)
+        ground = Ground(problem=self._problem, device=self._device, code=self._code, cases=self._cases, layouts=self._layouts,
+                        house=self._house, box_offset_us=lambda entry, link: self._box_offset_us(entry, link, plan))
+        return play_duel(ground, challenge, link)
+
+    def fault(self, link: Link) -> str | None:
+        """What is not as it was before this run's boxes, once they are gone, and what to do about it."""
+        return BoxStuck().message if link.stuck else self._health.fault(link.ended)
+
+    def prove(self) -> None:
+        """Show that this process judges right, on a known case. Raises DerbyError when it does not."""
+        prove(self._code, self._smallest()[1])
+
+    def inspect(self, seed: bytes) -> list[dict[str, Any]]:
         """What there is to say of the problem's own Python."""
-        return inspect(self._problem, self._code, self._device, seeds)
+        return inspect(self._problem, self._code, self._device, Seeds(seed, self._kind.torch_device))
 
     def _play_public(self, job: Job, link: Link, record: Record) -> None:
-        if job.file_name.lower().endswith(".cu"):
-            raise ended(Outcome.REFUSED, "This version runs Python entries alone: send the kernel as a .py file, in Triton, or in CUDA by "
-                                         "load_inline on a GPU class.", Gate.DEVICE)
-        entry = Entry(link, job, self._code, Seeds(job.seed, self._kind.torch_device), record.spent)
+        plan, seeds = self._kind.plans[job.mode], Seeds(job.seed, self._kind.torch_device)
+        if plan.is_timed:
+            self._open_house(link)
+        self._health.note()
+        seat = Seat(lambda may_arm: Entry(link, job, self._code, seeds, record.spent, may_arm=may_arm), self._arena_bytes)
         try:
-            entry.load(self._arena_bytes)
+            seat.share()
+            record.box_offset_us = self._box_offset_us(seat.entry, link, plan)
+            seat.entry.load()
             for index, case in enumerate(self._cases):
-                self._play_case(entry, case, self._layouts[index], link, self._kind.plans[job.mode], record)
+                seat.play(partial(self._play_case, case=case, layout=self._layouts[index], link=link, plan=plan, record=record))
                 link.event("check", {"case": case.name, "done": index + 1, "of": len(self._cases), "outcome": Outcome.ACCEPTED})
-            record.compile = self._compiled(entry, job)
+            record.compile = self._compiled(seat.entry, job)
         finally:
-            entry.close()
-            record.log = entry.box.log.text()
+            seat.close()
+            record.log = seat.entry.box.log.text()
             link.event("log", {"text": record.log})
+
+    def _open_house(self, link: Link) -> None:
+        """Take the house box; the first time, hear how long each case's preparation takes while no entry has a box."""
+        self._house.open(link)
+        if not self._kind.fresh_null_calls:
+            return
+        for case, layout in zip(self._cases, self._layouts, strict=True):
+            if math.isinf(self._house.quiet_us(layout)):
+                data = self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name)).data
+                self._house.null_block(link, binding(self._problem.spec, layout), data, QUIET_CALLS, LEAD_IN, armed=True)
+
+    def _served(self, link: Link, job: Job, record: Record) -> dict[str, Any] | None:
+        """What gate `serves` showed, where the problem asks for it. Raises Ended."""
+        if self._service is None:
+            return None
+        self._require_health(link)
+        served = play_serving(link, job, self._service, record.spent)
+        timed = next(case for case in record.cases if case.name == served.case)
+        return served.held_to(timed, record.null_us(served.case))
+
+    def _require_health(self, link: Link) -> None:
+        """Before the next box of this run. Raises RunnerUnhealthy."""
+        if fault := self.fault(link):
+            raise RunnerUnhealthy(fault)
+
+    def _smallest(self) -> tuple[Layout, Case]:
+        return min(zip(self._layouts, self._cases, strict=True), key=lambda pair: pair[0].extent)
+
+    def _box_offset_us(self, entry: Entry, link: Link, plan: Plan) -> float:
+        """How much longer a call that does nothing takes in the entry's box than in the twin's, in µs.
+
+        It is a box's own for all its life: 0.6 µs up or down on an H200. Asked while the box holds nobody's code.
+        """
+        calls = self._kind.fresh_null_calls
+        if not plan.is_timed or not calls:
+            return 0.0
+        layout, case = self._smallest()
+        data = self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name)).data
+        bound = binding(self._problem.spec, layout)
+        own = entry.null_block(bound, data, calls)
+        return median(own) - median(self._house.null_block(link, bound, data, calls, LEAD_IN, armed=True))
 
     def _play_case(self, entry: Entry, case: Case, layout: Layout, link: Link, plan: Plan, record: Record) -> None:
         played = None
@@ -81,27 +158,28 @@ class Referee:
             finding = _placed(case, end.finding)
             record.cases.append(_failed(case, finding, played))
             raise Ended(replace(finding, message=f"Case {case.name}: {finding.message}")) from None
-        record.add(played, timed)
+        record.add(played, timed, plan.blocks)
 
     def _play_blocks(self, entry: Entry, played: Played, link: Link, plan: Plan) -> Timed | None:
         if not plan.is_timed:
             entry.play_block(played, plan.calls)
             return None
         timed, data = Timed(), played.warm.data
-        bound = binding(self._problem.spec, self._code.layout(played.case, data), self._kind.kept_in_a_block)
+        bound = binding(self._problem.spec, self._code.layout(played.case, data))
         started, entry_s = time.monotonic(), 0.0
-        timed.null_us += self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed)
+        timed.null_us.append(self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed))
         timed.prepared_us += self._house.prepared_us
-        entry.expect_preparation(max(timed.prepared_us, default=math.inf))
-        for block in range(plan.blocks):
+        entry.expect_preparation(self._house.quiet_us(bound.layout))
+        for block in numbers(plan.blocks, played.gauged):
             before = time.monotonic()
             drawn = entry.play_block(played, plan.calls)
             entry_s += time.monotonic() - before
             if plan.has_baseline:
                 timed.baseline_us.append(self._house.baseline_block(link, bound, [inputs.data for inputs in drawn], played.lead_in,
                                                                       armed=played.is_armed))
-            link.event("time", {"case": played.case.name, "block": block + 1, "of": plan.blocks})
-        timed.null_us += self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed)
+            del drawn      # gigabytes on a GPU, which the next block's inputs need
+            link.event("time", {"case": played.case.name, "block": block + 1, "of": max(plan.blocks, block + 1)})
+        timed.null_us.append(self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed))
         entry.spent.time += time.monotonic() - started - entry_s
         return timed
 
@@ -122,7 +200,7 @@ class Referee:
 
 def _placed(case: Case, finding: Finding) -> Finding:
     """A case's failure belongs to the case's gate, unless it has one, or none is at stake."""
-    if finding.gate or finding.outcome in (Outcome.REFUSED, Outcome.CANCELLED):
+    if finding.gate or finding.outcome in (Outcome.REFUSED, Outcome.CANCELLED, Outcome.UNSTABLE):
         return finding
     return replace(finding, gate=Gate(case.gate))
 

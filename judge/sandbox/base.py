@@ -1,7 +1,9 @@
 """What every sandbox offers: start a box, set its limits, freeze it, end it, say how it died."""
 
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -22,6 +24,7 @@ class Death:
     signal: int | None = None          # what killed it
     oom_killed: bool = False
     by_us: bool = False                # we ended it
+    gone: bool = True                  # False: a process of it is left, which hangs in the kernel
 
 
 class Box(Protocol):
@@ -35,11 +38,14 @@ class Box(Protocol):
     def limit(self, limits: BoxLimits) -> None:
         """Set limits for the submission it is lent to."""
 
+    def pids(self) -> list[int]:
+        """Its processes now, as they are numbered here."""
+
     def freezer(self) -> dict[str, Any]:
         """How to freeze it, as data for `judge.sandbox.freezer.freezer_from`."""
 
     def end(self) -> Death:
-        """Kill what is left, wait until every process is reaped, free its cgroups; how it died."""
+        """Kill what is left, wait until every process is reaped or a deadline is over, free its cgroups; how it died."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +72,6 @@ class Sandbox(Protocol):
 
     def start(self, device: str) -> Box:
         """A box that imports its libraries and then says `ready` on its wire. Raises SandboxUnavailable."""
+
+    def workshop(self, shown: Sequence[Path]) -> Box:
+        """A box without a device that runs `judge.box.compiling`, and sees these folders besides. Raises SandboxUnavailable."""

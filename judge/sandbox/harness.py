@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 PROGRAM = (sys.executable, "-s", "-P", "-m", "kernelderby.judge.box")      # the descriptor of its wire follows
+WORKSHOP = (sys.executable, "-s", "-P", "-m", "kernelderby.judge.box.compiling")      # likewise
 
 
 def environment(device: str, *, home: str, python_path: Sequence[str]) -> dict[str, str]:

@@ -22,6 +22,12 @@ class Starts(Protocol):
     def start(self, device: str) -> Box: ...
 
 
+class Boxes(Protocol):
+    """Where a run's boxes come from."""
+
+    def take(self) -> Box: ...
+
+
 class Pool:
     """Warm boxes for one device. For one thread, which must outlive the pool: a box dies with the thread that started it.
 
@@ -49,9 +55,18 @@ class Pool:
             if is_fresh:
                 raise SandboxUnavailable(f"A box ended before it was ready. It said: {said}")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next one to be taken has to be started."""
+        return not self._waiting
+
     def refill(self) -> None:
         """Start what is missing, without waiting. Call it when nothing is timed."""
-        while len(self._waiting) < self._size:
+        self.start(self._size - len(self._waiting))
+
+    def start(self, count: int) -> None:
+        """Start so many more, without waiting. Call it when nothing is timed."""
+        for _ in range(count):
             self._waiting.append(self._sandbox.start(self._device))
 
     def settle(self) -> None:
@@ -74,6 +89,22 @@ class Pool:
             poll.register(box.wire, select.POLLIN)
         answered = {fd for fd, _ in poll.poll(_READY_WITHIN_S * 1000)}
         return next((box for box in self._waiting if box.wire.fileno() in answered), self._waiting[0])
+
+
+class Batches:
+    """Boxes for a run that takes many: a pool's own, and where it has none left, several that start together while nothing is timed."""
+
+    def __init__(self, pool: Pool, size: int, wanted: int) -> None:
+        """`wanted`: how many the run will take in all; none is started beyond them."""
+        self._pool, self._size, self._wanted = pool, size, wanted
+
+    def take(self) -> Box:
+        """A box that is ready. Raises SandboxUnavailable."""
+        if self._pool.is_empty:
+            self._pool.start(min(self._size, max(1, self._wanted)))
+            self._pool.settle()
+        self._wanted -= 1
+        return self._pool.take()
 
 
 def _fault(box: Box) -> str | None:

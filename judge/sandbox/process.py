@@ -32,7 +32,7 @@ LOG_BYTES = 1024 * 1024          # what a box may print before somebody must rea
 _LAST_WORDS_BYTES = 2 * 1024
 _LAST_WORDS_WITHIN_S = 1.0
 _LEAVES_WITHIN_S = 1.0           # from the end of the wire to the end of the process, when it ends of its own accord
-_DIES_WITHIN_S = 5.0
+DIES_WITHIN_S = 15.0             # from SIGKILL to the end of the last process; a driver may have a context to tear down first
 _HIGHEST_SIGNAL = 64
 
 _numbers = itertools.count(1)    # of the boxes of this process, whichever sandbox makes them
@@ -81,6 +81,9 @@ class ProcessBox:
             return self._group.freezer()
         return {"kind": "sigstop", "pid": self.pid}
 
+    def pids(self) -> list[int]:
+        return [self.pid, *descendants(self.pid)]
+
     def end(self) -> Death:
         if self._death is None:
             self._death = self._end()
@@ -96,11 +99,14 @@ class ProcessBox:
         if not left:
             self._kill()
         oom_killed = self._group is not None and self._group.oom_killed()
-        self._wait()
+        is_gone = self._wait()
         if self._group:
             self._group.remove()
         self.wire.close()
         os.close(self.log_fd)
+        if not is_gone:
+            log.error("a box hangs in the kernel", extra={"pid": self.pid})
+            return Death(signal=signal.SIGKILL, oom_killed=oom_killed, by_us=True, gone=False)
         return _death(self._process.wait(), oom_killed=oom_killed, by_us=not left)
 
     def _left_by_itself(self) -> bool:
@@ -127,16 +133,19 @@ class ProcessBox:
         freezer.thaw()
         freezer.close()
 
-    def _wait(self) -> None:
-        """Until the kernel has let go of every process."""
+    def _wait(self) -> bool:
+        """Until the kernel has let go of every process; whether it did."""
+        is_gone = True
         if self._first is not None:
-            if not select.select([self._first], [], [], _DIES_WITHIN_S)[0]:
-                log.error("a box hangs in the kernel", extra={"pid": self.pid})
+            is_gone = bool(select.select([self._first], [], [], DIES_WITHIN_S)[0])
             os.close(self._first)
         try:
-            self._process.wait(_DIES_WITHIN_S)
+            self._process.wait(_LEAVES_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(DIES_WITHIN_S if is_gone else _LEAVES_WITHIN_S)
+        return is_gone and self._process.returncode is not None
 
 
 def start_box(build: Callable[[int], Plan], hierarchy: Hierarchy | None) -> ProcessBox:

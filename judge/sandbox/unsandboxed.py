@@ -5,10 +5,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
+from kernelderby.core.devices import CPU
 from kernelderby.judge.sandbox import harness
 from kernelderby.judge.sandbox.base import Box, Capabilities
 from kernelderby.judge.sandbox.cgroup import Hierarchy, find_hierarchy
+from kernelderby.judge.sandbox.devices import one_gpu
 from kernelderby.judge.sandbox.probe import probe
 from kernelderby.judge.sandbox.process import Plan, ProcessBox, start_box
 
@@ -20,14 +23,20 @@ class Unsandboxed:
     has_walls = False
     own_uid = False
 
-    def __init__(self, find_groups: Callable[[], Hierarchy | None] = find_hierarchy) -> None:
+    def __init__(self, find_groups: Callable[[], Hierarchy | None] = find_hierarchy, gpu: int = 0) -> None:
         self._find_groups = find_groups
+        self._gpu = gpu
 
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
     def start(self, device: str) -> Box:
-        return self.launch(harness.PROGRAM, harness.environment(device, home=self._home.name, python_path=[p for p in sys.path if p]))
+        variables = harness.environment(device, home=self._home.name, python_path=[p for p in sys.path if p])
+        return self.launch(harness.PROGRAM, variables if device == CPU.name else variables | one_gpu(self._gpu))
+
+    def workshop(self, shown: Sequence[Path]) -> Box:
+        variables = harness.environment(CPU.name, home=self._home.name, python_path=[p for p in sys.path if p])
+        return self.launch(harness.WORKSHOP, variables)
 
     def launch(self, program: Sequence[str], variables: Mapping[str, str]) -> ProcessBox:
         """A box that runs any program; the descriptor of its wire is its last argument. Raises SandboxUnavailable."""

@@ -37,6 +37,8 @@ async def read_form(request: Request) -> tuple[SubmitJson, bytes]:
             file = form.get("file")
             if not isinstance(file, UploadFile) or not file.filename:
                 raise BadUpload("No file was chosen. Send the kernel in the field `file`.")
+            if unknown := sorted(set(form) - {*FIELDS, "file"}):
+                raise BadUpload(f"There is no field {one_line(unknown[0], 60)!r}. The fields are: file, {', '.join(FIELDS)}.")
             return _checked({**request.state.fields, "file_name": _base_name(file.filename), "source": ""}), await file.read()
     except HTTPException as error:
         raise BadUpload(f"The form could not be read: {one_line(error.detail)}.") from None

@@ -151,6 +151,7 @@ class BoardOut(BaseModel):
     closes_at: datetime | None
     people: int = Field(description="Who sent anything to this board, in any mode.")
     submissions: int
+    leader: int | None = Field(description="The submission that holds the crown; on a GPU it changes by a duel alone, see /duels.")
     rows: list[BoardRow]
 
 
@@ -168,6 +169,20 @@ class DeviceList(BaseModel):
     """All device classes."""
 
     devices: list[DeviceOut]
+
+
+class KeyOut(BaseModel):
+    """A public key that receipts are checked with."""
+
+    key_id: str
+    public: str = Field(description="Ed25519: 32 bytes in base64url.")
+    since: datetime
+
+
+class KeyList(BaseModel):
+    """Public keys, the first one first."""
+
+    keys: list[KeyOut]
 
 
 class ContestList(BaseModel):

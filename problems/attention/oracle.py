@@ -1,11 +1,14 @@
-"""Attention over a paged key-value pool in float64: what every paged problem of this family is held to.
+"""Attention in float64: what every problem of this family is held to.
 
-One query row at a time and only the rows asked for, so that long sequences cost what the rows looked at cost.
+Only the rows asked for are computed, so that long sequences cost what the rows looked at cost. Rows go in chunks whose size follows from
+shapes alone: temporaries stay within WORKING_BYTES, and on a GPU nothing waits for a value.
 """
 
 import math
 
 import torch
+
+WORKING_BYTES = 2**30    # of float64 keys, values or logits at a time, and what they are made from
 
 
 def paged_decode(q, kv_pool, block_table, seq_lens, sm_scale, rows=None):
@@ -15,36 +18,64 @@ def paged_decode(q, kv_pool, block_table, seq_lens, sm_scale, rows=None):
     `rows` indexes batch * q_heads. Returns float64 output [len(rows), d] and lse [len(rows)] in base 2; without `rows`, in full shape.
     """
     batch, q_heads, head_dim = q.shape
+    kv_heads, page = kv_pool.shape[2:4]
     wanted = torch.arange(batch * q_heads, device=q.device) if rows is None else rows
-    output = torch.zeros(len(wanted), head_dim, dtype=torch.float64, device=q.device)
-    lse = torch.full((len(wanted),), -math.inf, dtype=torch.float64, device=q.device)
-    group = q_heads // kv_pool.shape[2]
-    tokens = {}
-    for i, row in enumerate(wanted.tolist()):
-        sequence, head = divmod(row, q_heads)
-        length = int(seq_lens[sequence])
-        if length == 0:
-            continue
-        place = (sequence, head // group)
-        if place not in tokens:
-            tokens[place] = gather(kv_pool, block_table[sequence], length, head // group)
-        output[i], lse[i] = attend(q[sequence, head].double(), *tokens[place], float(sm_scale))
+    tokens = block_table.shape[1] * page
+    at_once = max(1, WORKING_BYTES // (tokens * 2 * head_dim * 12))      # in float64, and as gathered
+    parts = []
+    for some in wanted.split(at_once):
+        sequence, head = some // q_heads, some % q_heads
+        seen = torch.arange(tokens, device=q.device) < seq_lens[sequence, None]
+        keys, values = gather(kv_pool, block_table[sequence], head // (q_heads // kv_heads), seen)
+        output, lse = attend(q[sequence, head][:, None].double(), keys, values, seen[:, None], sm_scale)
+        parts.append((output[:, 0], lse[:, 0]))
+    output, lse = (torch.cat(part) for part in zip(*parts, strict=True))
     if rows is None:
         return output.view(batch, q_heads, head_dim), lse.view(batch, q_heads)
     return output, lse
 
 
-def gather(kv_pool, pages, length, kv_head):
-    """Keys and values of one sequence and head in float64, each [length, d], in the order of its pages."""
-    page = kv_pool.shape[3]
-    used = pages[: math.ceil(length / page)].long()
-    both = kv_pool[used, :, kv_head]                                    # [used pages, 2, page, d]
-    keys, values = both.transpose(0, 1).flatten(1, 2)[:, :length].double()
-    return keys, values
+def causal_prefill(q, k, v, sm_scale, rows=None):
+    """Attention output and log-sum-exp of the newest q_len tokens of each sequence, each of which sees itself and what came before.
+
+    q [batch, q_len, q_heads, d]; k and v [batch, kv_len, kv_heads, d]: query i is token kv_len - q_len + i and sees all up to itself.
+    `rows` indexes batch * q_len * q_heads. Returns float64 output [len(rows), d] and lse [len(rows)] in base 2; without `rows`, in full
+    shape.
+    """
+    batch, q_len, q_heads, head_dim = q.shape
+    kv_len, kv_heads = k.shape[1:3]
+    wanted = torch.arange(batch * q_len * q_heads, device=q.device) if rows is None else rows
+    output = torch.zeros(len(wanted), head_dim, dtype=torch.float64, device=q.device)
+    lse = torch.full((len(wanted),), -math.inf, dtype=torch.float64, device=q.device)
+    place = wanted // (q_len * q_heads) * kv_heads + wanted % q_heads // (q_heads // kv_heads)     # rows of one place share their keys
+    last = wanted // q_heads % q_len + kv_len - q_len
+    queries, token = q.reshape(-1, head_dim), torch.arange(kv_len, device=q.device)
+    for number in range(batch * kv_heads):
+        sequence, kv_head = divmod(number, kv_heads)
+        keys, values = k[sequence, :, kv_head].double(), v[sequence, :, kv_head].double()
+        mine = (place == number).nonzero().flatten()
+        for some in mine.split(max(1, WORKING_BYTES // (kv_len * 32))):
+            seen = token <= last[some, None]
+            output[some], lse[some] = attend(queries[wanted[some]].double(), keys, values, seen, sm_scale)
+    if rows is None:
+        return output.view(q.shape), lse.view(q.shape[:3])
+    return output, lse
 
 
-def attend(query, keys, values, sm_scale):
-    """One query against its keys: output [d] and the log-sum-exp in base 2."""
-    logits = (keys @ query) * sm_scale
-    total = torch.logsumexp(logits, 0)
-    return (logits - total).exp() @ values, total / math.log(2)
+def gather(kv_pool, pages, kv_heads, seen):
+    """Keys and values of some sequences in float64, each [len(pages), tokens, d], in the order of their pages.
+
+    pages [n, max_pages] of a head kv_heads [n] each; what is not `seen` [n, tokens] may hold anything, and comes back as 0.
+    """
+    both = kv_pool[pages.long(), :, kv_heads[:, None]]                            # [n, max_pages, 2, page, d]
+    there = seen.view(len(pages), pages.shape[1], 1, kv_pool.shape[3], 1)
+    in_order = both.masked_fill_(~there, 0.0).transpose(1, 2).to(torch.float64, memory_format=torch.contiguous_format)
+    return in_order.flatten(2, 3).unbind(1)
+
+
+def attend(queries, keys, values, seen, sm_scale):
+    """Queries [..., n, d] against keys and values [..., tokens, d] of which each sees some: output and the log-sum-exp in base 2."""
+    logits = (queries @ keys.mT * float(sm_scale)).masked_fill_(~seen, -math.inf)
+    total = logits.logsumexp(-1)
+    weights = (logits - total[..., None].nan_to_num(neginf=0.0)).exp()            # who sees nothing gives no weight
+    return weights @ values, total / math.log(2)

@@ -10,14 +10,15 @@ import torch
 
 def custom_kernel(data):
     batch, q_heads, head_dim = data.q.shape
-    kv_heads = data.kv_pool.shape[2]
-    pages = data.kv_pool[data.block_table.long()]                              # [batch, max_pages, 2, kv_heads, page, d]
-    keys, values = pages.permute(2, 0, 3, 1, 4, 5).flatten(3, 4).float()       # [batch, kv_heads, tokens, d] each
-    there = torch.arange(keys.shape[2], device=keys.device) < data.seq_lens[:, None]
-    values = values.masked_fill(~there[:, None, :, None], 0.0)                 # 0 * NaN would be NaN
+    _, _, kv_heads, page, _ = data.kv_pool.shape
+    pages = data.kv_pool.index_select(0, data.block_table.flatten()).unflatten(0, data.block_table.shape)
+    there = torch.arange(pages.shape[1] * page, device=data.q.device) < data.seq_lens[:, None]
+    pages.masked_fill_(~there.view(batch, -1, 1, 1, page, 1), 0.0)             # what is behind the end may be NaN, and 0 * NaN is NaN
+    in_order = pages.permute(2, 0, 3, 1, 4, 5).to(torch.float32, memory_format=torch.contiguous_format)
+    keys, values = in_order.flatten(3, 4)                                      # [batch, kv_heads, tokens, d] each
     queries = data.q.float().view(batch, kv_heads, q_heads // kv_heads, head_dim)
-    logits = (queries @ keys.transpose(2, 3) * data.sm_scale).masked_fill(~there[:, None, None], -torch.inf)
+    logits = (queries @ keys.mT * data.sm_scale).masked_fill_(~there[:, None, None], -math.inf)
     lse = logits.logsumexp(3)
-    weights = (logits - lse[..., None]).exp().nan_to_num(0.0)                  # a sequence without keys: exp(-inf - -inf)
+    weights = (logits - lse[..., None].nan_to_num(neginf=0.0)).exp()           # a sequence without keys: every weight is 0
     data.output.copy_((weights @ values).view(batch, q_heads, head_dim))
     data.lse.copy_(lse.view(batch, q_heads) / math.log(2))

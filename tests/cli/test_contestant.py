@@ -216,6 +216,7 @@ def test_bad_input_is_a_sentence_and_status_2(platform: Shell, name: str, conten
     ("board", "nothing"), ("board", "a/b?c#d"), ("init", "nothing"), ("init", "../people/me"),
     ("submit", "nowhere.py"), ("submit", "."), ("board", "vector_add", "--json", "--csv"),
     ("board", "vector_add", "-d", "abacus"), ("problem", "add", "nowhere"), ("problem", "check", "nowhere"), ("problem", "new", "one_word"),
+    ("problem", "new", "warmup/Bad-Name"), ("problem", "new", "Warmup/good"), ("problem", "add", "vector_add", "-d", "abacus"),
     ("problem", "close", "nothing"), ("problem", "open", "vector_add", "--until", "soon"),
     ("token", "list", "nobody"), ("worker", "--device", "abacus"), ("judge", "nowhere.py", "--problem", "vector_add"),
 ], ids=" ".join)

@@ -6,14 +6,22 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
+from filelock import FileLock
 
-from kernelderby.cli import data_folder
+from kernelderby.cli import data_folder, services
+from kernelderby.cli.examples import examples, gpu_examples
+from kernelderby.cli.supervisor import Supervisor
+from kernelderby.core.devices import CPU, DEVICES
 from kernelderby.core.errors import SetupError
 from kernelderby.core.settings import Settings
+from kernelderby.storage import problems
+from kernelderby.storage.database import Database
 from tests.cli.conftest import Shell
+from tests.small_world import small_problem
 
 
 def test_a_second_up_points_at_the_first(platform: Shell) -> None:
@@ -108,6 +116,61 @@ def test_children_get_the_settings_they_shall_have(monkeypatch: pytest.MonkeyPat
     environment = Settings(data=tmp_path, broker_url="redis+socket:///x").child_environment()
 
     assert Settings.from_env(environment) == Settings(data=tmp_path, broker_url="redis+socket:///x")
+
+
+def test_gpu_boards_open_where_there_are_cases_and_stay_open_without_the_gpu(sqlite_database: Database, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, problems=tmp_path / "problems")
+    small_problem(tmp_path, "only_cpu")
+    both = small_problem(tmp_path, "both").folder / "problem.yml"
+    both.write_text(both.read_text().replace("cases: {cpu:", "cases: {gpu: [{name: one, axes: {n: 8}}], cpu:"))
+    seen = []
+    for classes in ([CPU], [CPU, DEVICES["h200"]], [CPU]):
+        data_folder.add_problems(settings, sqlite_database, classes)
+        with sqlite_database.read() as session:
+            seen.append({p.name: p.devices for p in problems.listing(session)})
+
+    assert seen[0] == {"both": ("cpu",), "only_cpu": ("cpu",)}
+    assert seen[1] == seen[2] == {"both": ("cpu", "h200"), "only_cpu": ("cpu",)}
+
+
+def test_each_gpu_gets_a_worker_of_its_own(tmp_path: Path) -> None:
+    started: list[tuple[str, tuple[str, ...]]] = []
+
+    class Recording:
+        def start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+            started.append((name, tuple(command[command.index("worker"):])))
+
+    for device, gpu in (("cpu", None), ("h200", 0), ("h200", 1)):
+        services.start_worker(cast(Supervisor, Recording()), Settings(data=tmp_path), device, gpu)
+
+    assert started == [("worker-cpu", ("worker", "--device", "cpu")),
+                       ("worker-h200-0", ("worker", "--device", "h200", "--gpu", "0")),
+                       ("worker-h200-1", ("worker", "--device", "h200", "--gpu", "1"))]
+
+
+def test_the_examples_hold_a_starter_for_each_class_of_gpu() -> None:
+    found = list(gpu_examples(Settings().problems, [CPU, DEVICES["h200"]]))
+
+    assert [(problem, file.name, device) for problem, file, device in found] == [("vector_add", "starter.py", "h200")]
+    assert list(gpu_examples(Settings().problems, [CPU])) == []
+    assert {device for _, _, device in examples(Settings().problems)} == {"cpu"}
+
+
+def test_what_a_killed_up_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    left, held, young, other = (tmp_path / name for name in ("derby-broker-1", "derby-broker-2", "derby-broker-3", "derby-x"))
+    for folder in (left, held, young, other):
+        folder.mkdir()
+        (folder / "valkey.sock").touch()
+        if folder != young:
+            os.utime(folder, (0, 0))
+    (tmp_path / "derby-broker-4").symlink_to(other)
+
+    with FileLock(held / "lock"):
+        os.utime(held, (0, 0))
+        services.sweep(tmp_path)
+
+    assert not left.exists()
+    assert all((folder / "valkey.sock").exists() for folder in (held, young, other))
 
 
 def _valkeys(pid: int) -> set[int]:

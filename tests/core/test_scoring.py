@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelderby.core.scoring import Estimate, bootstrap_ci, estimate, geomean, rank_intervals
+from kernelderby.core.scoring import Estimate, Ratio, bootstrap_ci, dueled_ranks, estimate, geomean, rank_intervals
 
 times = st.floats(min_value=0.01, max_value=1e7)
 cases = st.lists(st.lists(st.lists(times, min_size=1, max_size=4), min_size=1, max_size=4), min_size=1, max_size=3)
@@ -82,6 +82,30 @@ def test_the_fastest_can_be_first_and_no_interval_is_empty(entries: list[Estimat
 def test_a_gap_below_the_least_effect_is_a_tie_however_sure(gap: float, tie: bool) -> None:
     entries = [Estimate(score_us=s, low_us=s, high_us=s) for s in (100.0, 100.0 * (1 + gap))]
     assert rank_intervals(entries) == ([(1, 2), (1, 2)] if tie else [(1, 1), (2, 2)])
+
+
+ratios = st.builds(lambda middle, width: Ratio(ratio=middle, low=middle / width, high=middle * width), st.floats(0.5, 2), st.floats(1, 1.5))
+
+
+pairs = st.tuples(st.integers(0, 11), st.integers(0, 11))
+
+
+@given(st.lists(estimates(), min_size=2, max_size=12), st.dictionaries(pairs, ratios, max_size=9))
+def test_a_duel_decides_its_pair_and_no_other(entries: list[Estimate], said: dict[tuple[int, int], Ratio]) -> None:
+    duels = {(a, b): r for (a, b), r in said.items() if a < b < len(entries)}
+
+    def is_faster(a: int, b: int) -> bool:
+        if (a, b) in duels:
+            return duels[a, b].high < 1 and -math.log(duels[a, b].ratio) > math.log1p(0.005)
+        if (b, a) in duels:
+            return duels[b, a].low > 1 and math.log(duels[b, a].ratio) > math.log1p(0.005)
+        pair = slow_ranks([entries[a], entries[b]], 0.005)
+        return pair == [(1, 1), (2, 2)]
+
+    places = range(len(entries))
+    expected = [(1 + sum(is_faster(b, a) for b in places if a != b), len(entries) - sum(is_faster(a, b) for b in places if a != b))
+                for a in places]
+    assert dueled_ranks(entries, duels) == expected
 
 
 def test_overlapping_neighbours_do_not_chain_into_one_tier() -> None:

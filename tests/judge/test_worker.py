@@ -12,14 +12,16 @@ from typing import cast
 import pytest
 
 from kernelderby.core.devices import CPU
+from kernelderby.core.receipt import opens, receipt_of
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Outcome, State
 from kernelderby.judge import runs as runs_module
 from kernelderby.judge.judging import Judge
 from kernelderby.judge.queue import ring
+from kernelderby.judge.receipts import load_key, verify
 from kernelderby.judge.runs import Runs
 from kernelderby.judge.seeds import run_seed, secret_of
-from kernelderby.storage import claims, events, runners, submissions
+from kernelderby.storage import claims, events, runners, signing_keys, submissions
 from kernelderby.storage.database import Database, connect
 from kernelderby.storage.models import Submission
 from tests.judge.fake_judge import FakeJudge
@@ -82,6 +84,21 @@ def test_a_run_is_judged_from_claim_to_verdict(world: World, tmp_path: Path) -> 
     assert verdict is not None and verdict.rank == (1, 1)
     assert verdict.stages_s["queue"] > 0 and verdict.stages_s["total"] > 0 and verdict.stages_s["box"] == 0.01
     assert judge.prepared == ["doubling"]
+
+
+def test_a_verdict_is_signed_over_a_seed_that_was_committed_to_before(small: World, tmp_path: Path) -> None:
+    submission, settings = small.send(source=b"accept"), Settings(data=tmp_path)
+    with working(small, tmp_path):
+        wait_for(lambda: is_done(small, submission))
+    with small.database.read() as session:
+        signed = receipt_of(submissions.verdict_json(session, submission) or {})
+        running = next(e for e in events.after(session, submission, 0) if e.data.get("state") == State.RUNNING)
+        known = signing_keys.listing(session)
+    assert [key.public for key in known] == [load_key(settings).public]
+    assert verify(known[0].public, signed)
+    assert (signed["submission"], signed["attempt"], signed["score_us"]) == (submission, 1, 10.0)
+    assert running.data["seed_commitment"] == signed["receipt"]["seed_commitment"]
+    assert opens(running.data["seed_commitment"], load_key(settings).salt(submission, 1), run_seed(secret_of(settings), submission, 1))
 
 
 @pytest.mark.parametrize(("word", "outcome", "attempts"), [
@@ -161,6 +178,18 @@ def test_a_bell_is_heard_at_once_and_without_a_broker_work_is_found_anyway(small
         assert process.terminate() == 0
     with small.database.read() as session:
         assert runners.alive(session, datetime.now(UTC)) == []
+
+
+def test_a_runner_whose_device_is_not_as_it_was_keeps_its_verdict_claims_nothing_more_and_says_why(small: World, tmp_path: Path) -> None:
+    with worker(tmp_path, "fake", "hasty") as process:
+        sick = small.send(source=b"sick")
+        wait_for(lambda: is_done(small, sick))
+        after = small.send(source=b"accept")
+        time.sleep(2.5)      # it would look every second
+        assert process.process.poll() is None
+        assert process.terminate() == 0
+    assert small.view(sick).outcome is Outcome.ACCEPTED
+    assert small.view(after).state is State.QUEUED
 
 
 @pytest.mark.parametrize(("word", "outcome"), [("quick", Outcome.ACCEPTED), ("wait", None)])

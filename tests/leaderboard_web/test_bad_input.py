@@ -155,6 +155,28 @@ def test_a_bad_idempotency_key_is_refused(site: Site, key: str) -> None:
     _refused(answer, 422, "dempotency-")
 
 
+def test_a_field_that_is_not_known_is_refused(site: Site) -> None:
+    with site.client("sender") as client:
+        _refused(_send(client, {"modus": "ranked"}), 422, "'modus'")
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/devices", "/api/v1/problems/doubling/board", "/healthz", "/api/v1/keys", "/nowhere"])
+def test_head_answers_as_get_does_without_a_body(site: Site, path: str) -> None:
+    with site.client() as client:
+        head, get = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_head_of_a_stream_ends(site: Site) -> None:
+    waiting = site.world.send("streamed")
+    with site.client() as client:
+        answer = client.head(f"/api/v1/submissions/{waiting}/events", headers={"Accept": "text/event-stream"})
+        refused = client.head("/api/v1/submissions/999999")
+    assert (answer.status_code, answer.content, refused.status_code) == (200, b"", 404)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
 def test_a_method_that_is_not_taken_says_so(site: Site) -> None:
     with site.client() as client:
         answer = client.put("/api/v1/submissions")

@@ -92,6 +92,46 @@ def test_flash_decoding_passes_in_bfloat16_over_long_sequences() -> None:
         assert CaseCheck(code, case, seeds).check("x", drawn, flash(drawn.data, torch.bfloat16, 64)) is None, recipe
 
 
+def flash_prefill(data: dict[str, Any], weights_dtype: torch.dtype, block: int) -> dict[str, torch.Tensor]:
+    """Causal prefill as fused kernels do it."""
+    (batch, q_len, q_heads, _), (_, kv_len, kv_heads, _) = data["q"].shape, data["k"].shape
+    queries = data["q"].float().transpose(1, 2).unflatten(1, (kv_heads, -1))
+    keys, values = (data[name].float().transpose(1, 2)[:, :, None] for name in "kv")
+    last = torch.arange(q_len)[:, None] + kv_len - q_len
+    top = torch.full((batch, kv_heads, q_heads // kv_heads, q_len, 1), -1e30)
+    total, mixed = torch.zeros_like(top), torch.zeros_like(queries)
+    for start in range(0, kv_len, block):
+        logits = queries @ keys[..., start : start + block, :].mT * (data["sm_scale"] / math.log(2))
+        logits.masked_fill_(torch.arange(start, min(kv_len, start + block)) > last, -math.inf)
+        new_top = torch.maximum(top, logits.amax(4, keepdim=True))
+        weights, rescale = torch.exp2(logits - new_top), torch.exp2(top - new_top)
+        total = total * rescale + weights.sum(4, keepdim=True)
+        mixed = mixed * rescale + weights.to(weights_dtype).float() @ values[..., start : start + block, :]
+        top = new_top
+    output = (mixed / total.clamp(min=1e-30)).to(data["q"].dtype)
+    return {"output": output.flatten(1, 2).transpose(1, 2), "lse": (top + total.log2()).flatten(1, 2).squeeze(3).transpose(1, 2)}
+
+
+@pytest.mark.parametrize("block", [16, 128])
+def test_flash_prefill_in_the_cases_dtype_passes_everywhere(block: int) -> None:
+    code = code_of("prefill_causal")
+    for seeds in (fresh_seeds() for _ in range(SEEDS)):
+        for case in [*public("prefill_causal"), *hidden("prefill_causal", seeds)]:
+            drawn = code.draw(case, seeds.generator(case.name))
+            answer = flash_prefill(drawn.data, drawn.data["q"].dtype, block)
+
+            assert CaseCheck(code, case, seeds).check("x", drawn, answer) is None, case
+
+
+@pytest.mark.parametrize("recipe", [None, *code_of("prefill_causal").planted])
+def test_flash_prefill_passes_in_bfloat16_at_the_end_of_a_long_context(recipe: str | None) -> None:
+    code, seeds = code_of("prefill_causal"), fresh_seeds()
+    case = case_of("prefill_causal", batch=1, q_len=300, kv_len=3001, q_heads=4, kv_heads=1, dtype="bfloat16", recipe=recipe)
+    drawn = code.draw(case, seeds.generator("x"))
+
+    assert CaseCheck(code, case, seeds).check("x", drawn, flash_prefill(drawn.data, torch.bfloat16, 64)) is None
+
+
 def test_half_the_keys_in_eight_bits_fail() -> None:
     code, seeds = code_of("gqa_paged_decode"), fresh_seeds()
     case = public("gqa_paged_decode")[0]

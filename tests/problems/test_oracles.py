@@ -1,6 +1,8 @@
 """The float64 references, held to straightforward dense formulas that share no line with them."""
 
+import itertools
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 from tests.problems.loading import NAMES, case_of, code_of, fresh_seeds, hidden, inputs, public
 
 DECODE = "gqa_paged_decode"
+PREFILL = "prefill_causal"
 
 
 def dense_decode(data: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,6 +46,59 @@ def test_paged_decode_is_dense_attention_over_the_tokens_the_table_names(page: i
     output, lse = dense_decode(data)
     torch.testing.assert_close(found["output"], output, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(found["lse"], lse, rtol=1e-10, atol=1e-12)
+
+
+def dense_prefill(data: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of every query and head, token by token, in plain Python and float64."""
+    batch, q_len, q_heads, head_dim = data["q"].shape
+    _, kv_len, kv_heads, _ = data["k"].shape
+    output = torch.zeros(batch, q_len, q_heads, head_dim, dtype=torch.float64)
+    lse = torch.full((batch, q_len, q_heads), -math.inf, dtype=torch.float64)
+    for b, i, h in itertools.product(range(batch), range(q_len), range(q_heads)):
+        total = 0.0
+        for t in range(max(0, i + 1 + kv_len - q_len)):
+            key, value = (data[name][b, t, h // (q_heads // kv_heads)].double() for name in "kv")
+            weight = math.exp(float(data["q"][b, i, h].double() @ key) * data["sm_scale"])
+            total += weight
+            output[b, i, h] += weight * value
+        if total:
+            output[b, i, h] /= total
+            lse[b, i, h] = math.log2(total)
+    return output, lse
+
+
+@pytest.mark.parametrize(("batch", "q_len", "kv_len", "q_heads", "kv_heads"), [
+    (1, 1, 1, 1, 1), (2, 5, 5, 4, 2), (1, 1, 9, 6, 2), (2, 3, 8, 5, 1), (1, 6, 2, 2, 2), (1, 2, 17, 3, 3)])
+def test_causal_prefill_is_dense_attention_with_the_last_query_at_the_last_key(batch: int, q_len: int, kv_len: int, q_heads: int,
+                                                                               kv_heads: int) -> None:
+    data = inputs(PREFILL, case_of(PREFILL, batch=batch, q_len=q_len, kv_len=kv_len, q_heads=q_heads, kv_heads=kv_heads))
+
+    found = code_of(PREFILL).reference(data, None)
+
+    output, lse = dense_prefill(data)
+    torch.testing.assert_close(found["output"], output, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found["lse"], lse, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [DECODE, PREFILL])
+def test_rows_in_many_chunks_are_the_rows_in_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = inputs(name, public(name)[1])
+    whole = code_of(name).reference(data, None)
+
+    monkeypatch.setattr(sys.modules["oracle"], "WORKING_BYTES", 1)
+    found = code_of(name).reference(data, None)
+
+    for output, expected in whole.items():
+        torch.testing.assert_close(found[output], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_what_unused_places_hold_does_not_reach_the_answer() -> None:
+    data = inputs(DECODE, case_of(DECODE, batch=2, page=16, lengths={"uniform": [0, 40]}))
+    planted = inputs(DECODE, case_of(DECODE, batch=2, page=16, lengths={"uniform": [0, 40]}, recipe="nan_in_unused"))
+
+    found, expected = (code_of(DECODE).reference(d, None) for d in (planted, data))
+
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_an_empty_sequence_has_output_0_and_lse_minus_infinity() -> None:

@@ -16,8 +16,8 @@ Yml = dict[str, Any]
 BROKEN: dict[str, tuple[Callable[[Yml], object], str]] = {
     "no name": (lambda y: y.pop("name"), "name: Field required"),
     "another name": (lambda y: y.update(name="other"), "They must agree"),
-    "a name in capitals": (lambda y: y.update(name="Vector"), "name: a name is lower-case letters"),
-    "a family that is a path": (lambda y: y.update(family="../x"), "family: a name is lower-case letters"),
+    "a name in capitals": (lambda y: y.update(name="Vector"), "name: a name is 2 to 64 lower-case letters"),
+    "a family that is a path": (lambda y: y.update(family="../x"), "family: a name is 2 to 64 lower-case letters"),
     "no title": (lambda y: y.pop("title"), "title: Field required"),
     "no licence": (lambda y: y.pop("licence"), "licence: Field required"),
     "an unknown key": (lambda y: y.update(color="red"), "color: Extra inputs are not permitted"),

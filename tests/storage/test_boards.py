@@ -65,6 +65,16 @@ def test_what_does_not_compete_is_not_on_the_board(world: World, said: dict[str,
     assert leader(world) is None
 
 
+@pytest.mark.parametrize(("contest", "flags", "entries"), [(None, [Flag.UNCERTIFIED], 1), (3, [Flag.UNCERTIFIED], 0), (3, [], 1)])
+def test_a_runner_without_a_certificate_counts_for_practice_alone(
+        world: World, contest: int | None, flags: list[Flag], entries: int) -> None:
+    world.send("ada", contest=contest)
+    world.finish(world.take(), score_us=100.0, score_ci_us=(99.0, 101.0), flags=flags)
+
+    with world.database.read() as session:
+        assert len(boards.board(session, world.problem.name, "cpu", contest).rows) == entries
+
+
 @pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK])
 def test_only_ranked_entries_are_on_the_board(world: World, mode: Mode) -> None:
     submission = world.send(mode=mode)

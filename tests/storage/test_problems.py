@@ -53,3 +53,10 @@ def test_a_board_is_closed_and_gets_a_deadline(world: World) -> None:
         closed = problems.set_open(session, "doubling", False, NOON)
         assert (closed.open, closed.closes_at) == (False, NOON)
         assert problems.set_open(session, "doubling", True, NOON + timedelta(days=1)).open
+
+
+def test_adding_a_problem_for_another_class_keeps_the_boards_that_are_open(world: World, tmp_path: Path) -> None:
+    added = [add_problem(world.database, world.artifacts, small_problem(tmp_path, budget=budget), devices).devices
+             for budget, devices in ((0.001, ("h200",)), (0.001, ("cpu",)), (0.5, ("h100",)))]
+
+    assert added == [("cpu", "h200"), ("cpu", "h200"), ("cpu", "h200", "h100")], "a gate set more is no other problem"

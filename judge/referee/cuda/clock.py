@@ -1,7 +1,7 @@
 """A box at play on a GPU. A call is armed where it can be, its start told by the preparation's own start word, its end by the done word.
 
-A call's time is between two stamps of this process's clock. The box's processor is frozen all the while, unless the call had to be
-released unarmed, or takes so long that it may have crashed.
+A call's time is between two stamps of this process's clock. The box's processor is frozen all the while, unless the case is played
+unarmed, or the call takes so long that it may have crashed.
 """
 
 import ctypes
@@ -17,11 +17,11 @@ import torch
 from kernelderby.core.errors import DerbyError
 from kernelderby.core.verdict import Gate, Outcome
 from kernelderby.judge.box.cuda import driver
-from kernelderby.judge.box.pages import ARMED, CALL, FAILED, STATUS
+from kernelderby.judge.box.pages import ARMED, AWAKE, CALL, FAILED, NEAR, STATUS
 from kernelderby.judge.referee.boxes import OVERDUE_S, SLICE_S, LentBox
 from kernelderby.judge.referee.clock import Bound, Data, Rig
 from kernelderby.judge.referee.cuda.arena import CudaArena
-from kernelderby.judge.referee.findings import ended
+from kernelderby.judge.referee.findings import NotArmable, ended
 
 ARMED_WITHIN_S = 0.5        # an entry that does not return by then waits for the GPU
 FROZEN_AT_MOST_S = 0.25     # then the box may run: a kernel that crashed can be told by its own process alone
@@ -47,10 +47,10 @@ class CudaRig(Rig):
 
     def bind(self, bound: Bound, data: Data, scalars: dict[str, int | float], order: Collection[str], limit_s: float,
              **options: Any) -> None:
-        """As on a CPU, and then a rehearsal on the same data: an entry that waits for the GPU while it is launched plays unarmed."""
+        """As on a CPU, and then a rehearsal on the same data. Raises NotArmable for an entry that waits for the GPU while it launches."""
         self.is_armed, self._usual_us = bool(options.pop("armed", True)), 0.0
         self._is_watched = not options.get("null")       # a call that writes nothing shows poison to the end
-        self.prepared_us, self.longest_preparation_us = [], math.inf
+        self.prepared_us, self.quiet_us = [], math.inf
         super().bind(bound, data, scalars, order, limit_s, **options)
         self.arm(1)
         self.rehearsal_us = self.call(data)
@@ -81,31 +81,40 @@ class CudaRig(Rig):
 
     def _armed(self, wanted: int, names: tuple[str, ...]) -> float:
         if not self._is_launched(wanted):
-            return self._released(wanted)
+            driver.write_word(driver.LEGACY, self.arena.reveal_word, wanted)      # so that nothing is left waiting on the GPU
+            raise NotArmable
         if self._pages.done.read(CALL) != self._last and self._pages.done.read(STATUS) != FAILED:
             raise ended(Outcome.REFUSED, "The done word was written before the call began.", Gate.HONEST_TIME)
-        looks = self._looks_wanted()
-        if looks:
-            self.arena.watch(self._start_page.data_ptr(), wanted, looks)
+        looks = self._watched(wanted)
         self._prepare(wanted, names)
         driver.write_word(driver.LEGACY, self.arena.reveal_word, wanted)
-        wall_us = self._timed(wanted)
-        if looks:
-            wall_us = max(wall_us, self.arena.last_poison_us(self._started))
-        self._usual_us = wall_us
-        self._note_preparation()
-        return wall_us
+        self._await_start(wanted)
+        return self._ended(wanted, time.perf_counter_ns(), looks)
 
     def _unarmed(self, wanted: int, names: tuple[str, ...]) -> float:
-        """The box is let run while the GPU still prepares, so that it is awake at the start; the band tells what it does meanwhile."""
+        """The box is awake before the GPU prepares, so that a call's time holds no wake-up; the band tells what it does meanwhile."""
+        self._wake_up(wanted)
+        looks = self._watched(wanted)
         self._prepare(wanted, names)
-        self.box.thaw()
         self._await_start(wanted)
         started = time.perf_counter_ns()
         self._pages.go.write(CALL, wanted)
-        wall_us = self._until_done(wanted, started)
-        self._note_preparation()
-        return wall_us
+        return self._ended(wanted, started, looks)
+
+    def _wake_up(self, wanted: int) -> None:
+        """Let the box run until it says that it waits for this call. It answers a word that was written while it was frozen."""
+        self._pages.go.write(NEAR, wanted)
+        started = time.perf_counter_ns()
+        look_ns = started + int(SLICE_S * 1e9)
+        self.box.thaw()
+        while self._pages.done.read(AWAKE) != wanted:
+            now = time.perf_counter_ns()
+            if now > look_ns:
+                self.box.look()
+                look_ns = now + int(SLICE_S * 1e9)
+                if (now - started) / 1e9 > self._left_s:
+                    raise ended(Outcome.TIMEOUT, "The program took longer than the problem's time limit.")
+        self._spend((time.perf_counter_ns() - started) / 1e9)
 
     def _is_launched(self, wanted: int) -> bool:
         """Let the box launch the call; whether it came back from that. It is frozen afterwards."""
@@ -118,32 +127,28 @@ class CudaRig(Rig):
             if time.monotonic() - started > ARMED_WITHIN_S:
                 return False
         self.box.freeze()
+        self._spend(time.monotonic() - started)
         return True
-
-    def _released(self, wanted: int) -> float:
-        """An entry that waits for the GPU: let this call pass as it is, and play unarmed from now on."""
-        if self.prepared_us:
-            raise ended(Outcome.REFUSED, "A call waited for the GPU on the host, which earlier calls of the case did not. "
-                                         "Make every call of a shape launch the same way.", Gate.HONEST_TIME)
-        driver.write_word(driver.LEGACY, self.arena.reveal_word, wanted)
-        self._until_done(wanted, time.perf_counter_ns())
-        self.is_armed = False
-        return 0.0
 
     def _prepare(self, wanted: int, names: tuple[str, ...]) -> None:
         self.arena.prepare(names, self._began)
         driver.write_word(driver.LEGACY, self._start_page.data_ptr(), wanted)
         self._started.record()
 
-    def _timed(self, wanted: int) -> float:
-        self._await_start(wanted)
-        return self._until_done(wanted, time.perf_counter_ns())
-
     def _await_start(self, wanted: int) -> None:
         deadline = time.monotonic() + OVERDUE_S
         while self._start.value != wanted:
             if time.monotonic() > deadline:
                 raise DerbyError("The GPU did not get to a preparation of ours.")
+
+    def _ended(self, wanted: int, started: int, looks: int) -> float:
+        """µs from the start's stamp until the done word, or until the last look that still saw poison."""
+        wall_us = self._until_done(wanted, started)
+        if looks:
+            wall_us = max(wall_us, self.arena.last_poison_us(self._started))
+        self._usual_us = wall_us
+        self._note_preparation()
+        return wall_us
 
     def _until_done(self, wanted: int, started: int) -> float:
         """µs from a stamp until the done word; then the looks that need the moment."""
@@ -167,14 +172,17 @@ class CudaRig(Rig):
                 if (now - started_ns) / 1e9 > self._left_s:
                     raise ended(Outcome.TIMEOUT, "The program took longer than the problem's time limit.")
 
-    def _looks_wanted(self) -> int:
+    def _watched(self, wanted: int) -> int:
+        """How many looks wait for the call's start: a secret share of the calls is looked at while it runs."""
         if not self._is_watched or secrets.randbelow(WATCHED_SHARE):
             return 0
-        return FIRST_LOOKS if not self._usual_us else int(1.2 * self._usual_us / LOOK_US) + 1
+        looks = FIRST_LOOKS if not self._usual_us else int(1.2 * self._usual_us / LOOK_US) + 1
+        self.arena.watch(self._start_page.data_ptr(), wanted, looks)
+        return looks
 
     def _note_preparation(self) -> None:
         """Whether the GPU did nothing but our preparation while it went on: if it did, the call's time is void."""
         self._started.synchronize()
         took_us = self._began.elapsed_time(self._started) * 1000
         self.prepared_us.append(took_us)
-        self.is_void = took_us > BAND * min(self.longest_preparation_us, *self.prepared_us) + BAND_US
+        self.is_void = took_us > BAND * min(self.quiet_us, *self.prepared_us) + BAND_US

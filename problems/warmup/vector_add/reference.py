@@ -6,8 +6,8 @@ import torch
 def make_inputs(case, generator):
     """Two vectors of standard normal numbers."""
     dtype = getattr(torch, case.dtype)
-    a, b = torch.randn(2, case.axes["n"], generator=generator, device=generator.device).to(dtype)
-    return {"a": a.clone(), "b": b.clone()}
+    a, b = (torch.randn(case.axes["n"], generator=generator, device=generator.device, dtype=dtype) for _ in range(2))
+    return {"a": a, "b": b}
 
 
 def reference(data, rows=None):

@@ -28,5 +28,5 @@ def gpu() -> str:
 
 @pytest.fixture(scope="session")
 def judge(gpu: str) -> Iterator[Judge]:
-    with open_judge(Settings(), "bubblewrap") as judge:
+    with open_judge(Settings.from_env(), "bubblewrap") as judge:
         yield judge

@@ -35,10 +35,6 @@ def test_draws_depend_on_seed_and_label_alone() -> None:
     assert all(0 <= Seeds(b"a").number(str(i)) < 2**63 for i in range(100))
 
 
-def test_a_commitment_tells_runs_apart_and_is_repeatable() -> None:
-    assert Seeds(b"a").commitment() == Seeds(b"a").commitment() != Seeds(b"b").commitment()
-
-
 def test_hidden_axes_are_drawn_anew_for_each_run_within_their_range(tiny: Problem) -> None:
     drawn = [hidden_cases(tiny, CPU, Seeds(bytes([i]))) for i in range(50)]
 

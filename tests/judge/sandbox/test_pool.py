@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from kernelderby.core.errors import SandboxUnavailable
 from kernelderby.judge.box.wire import Channel
 from kernelderby.judge.sandbox.base import Box
 from kernelderby.judge.sandbox.bubblewrap import Bubblewrap
-from kernelderby.judge.sandbox.pool import Pool
+from kernelderby.judge.sandbox.pool import Batches, Pool
 from tests.judge.sandbox.boxes import PRELUDE, own_groups
 
 READY = "tell({'op': 'ready', 'nonce': 0})\nwhile line := wire.recv(100): wire.sendall(line)"
@@ -47,6 +48,21 @@ def test_a_box_is_ready_and_its_wire_empty(pool: Pool) -> None:
 
     assert channel.receive(5)[0] == {"op": "load", "nonce": 1}
     box.end()
+
+
+def test_a_run_that_takes_many_uses_warm_ones_first_and_starts_no_more_than_it_takes(pool: Pool) -> None:
+    sandbox = cast(Small, pool._sandbox)
+    pool.refill()
+    batches, started = Batches(pool, 3, 6), []
+    boxes = []
+    for _ in range(6):
+        boxes.append(batches.take())
+        started.append(sandbox.started)
+
+    assert started == [2, 2, 5, 5, 5, 6]
+    assert len({box.pid for box in boxes}) == 6 and pool.is_empty
+    for box in boxes:
+        box.end()
 
 
 def test_boxes_are_never_used_twice(pool: Pool) -> None:

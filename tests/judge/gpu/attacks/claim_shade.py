@@ -1,4 +1,7 @@
-"""Does the work, and makes the process's own clocks say that it took a tenth."""
+"""Does the work, and makes the process's own clocks say that it took a tenth.
+
+Seen: patched timers are a rule of their own in KernelGuard (TIMER_MONKEYPATCH).
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""Returns a tensor that does the work when somebody looks at it."""
+"""Returns a tensor that does the work when somebody looks at it.
+
+Seen: KernelGuard's LAZY_TENSOR; a subclass of Tensor is its usual form.
+"""
 
 import torch
 

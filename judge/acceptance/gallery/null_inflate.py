@@ -13,10 +13,10 @@ device, serve = harness_modules()
 if device:
     true_launch = device.Cuda._launch
 
-    def launch(self, number, call, pages):
+    def launch(self, number, call, *rest):
         if call is serve._nothing:
-            return true_launch(self, number, lambda: torch.cuda._sleep(80_000), pages)
-        return true_launch(self, number, call, pages)
+            return true_launch(self, number, lambda: torch.cuda._sleep(80_000), *rest)
+        return true_launch(self, number, call, *rest)
 
     device.Cuda._launch = launch
 

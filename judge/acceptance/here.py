@@ -1,0 +1,34 @@
+"""The runner that this machine is."""
+
+from kernelderby.core.devices import DEVICES, DeviceClass, class_of_gpu
+from kernelderby.core.errors import RequestError
+from kernelderby.core.runner import RunnerFacts
+from kernelderby.core.settings import Settings
+from kernelderby.judge.acceptance.certificate import facts_of, machine_of
+from kernelderby.judge.referee.cuda.nvml import Gpu, NvmlUnavailable
+
+
+def this_gpu(settings: Settings) -> Gpu:
+    """The GPU that judging uses. Raises NvmlUnavailable."""
+    return Gpu(settings.gpu)
+
+
+def class_of(gpu: Gpu, said: str | None) -> DeviceClass:
+    """The device class of a GPU. Raises RequestError when it is none, or another than was said."""
+    name = gpu.name()
+    found = class_of_gpu(name)
+    if found is None:
+        known = ", ".join(device.title for device in DEVICES.values() if device.arch)
+        raise RequestError(f"This GPU is a {name}, which is no device class. Known: {known}.")
+    if said not in (None, found.name):
+        raise RequestError(f"This GPU is a {name}: say --device {found.name}.")
+    return found
+
+
+def this_runner(settings: Settings) -> RunnerFacts | None:
+    """What the data folder knows of this machine's GPU; None where there is none, or one of no class."""
+    try:
+        gpu = this_gpu(settings)
+        return facts_of(settings, machine_of(class_of(gpu, None), gpu))
+    except (NvmlUnavailable, RequestError):
+        return None

@@ -1,0 +1,3 @@
+// The same few parts: what kernels use of PyTorch.
+#pragma once
+#include <torch/types.h>

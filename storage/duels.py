@@ -1,0 +1,193 @@
+"""Duels: asked for by people, or by a board before its crown moves; claimed under a lease, ended by one result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Select, func, or_, select, text
+from sqlalchemy.orm import Session, aliased
+
+from kernelderby.core.duel import Duel
+from kernelderby.core.errors import NotFound
+from kernelderby.core.scoring import Ratio
+from kernelderby.core.verdict import State
+from kernelderby.storage.models import DUEL_OPEN, Attempt, DuelRow, ProblemRow, ProblemVersion, Submission
+
+MAX_LOSSES = 3      # attempts lost or void before the duel ends as void
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of the two entries."""
+
+    submission: int
+    file_name: str
+    source_sha: str
+    solo_us: Mapping[str, float]     # its own judging's times by case, by its runner's factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuelClaim:
+    """A duel that is ours until its lease ends."""
+
+    id: int
+    attempt: int             # the fencing number
+    problem: str
+    version: str
+    gate_set: str
+    archive: str             # artifact key of the problem
+    a: Side
+    b: Side
+    is_hopeless: bool        # it was lost as often as it may be: end it as void
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuelView:
+    """A duel as its readers see it."""
+
+    id: int
+    a: int                   # submissions
+    b: int
+    device: str
+    person: int | None       # who asked
+    is_for_crown: bool       # a board asked, before a takes b's place at its head
+    state: State             # queued, running, done
+    created_at: datetime
+    finished_at: datetime | None
+    result: Duel | None      # None until done
+
+
+def ask(session: Session, a: int, b: int, person: int, now: datetime) -> int:
+    """A person's duel, queued; its number."""
+    return _insert(session, a, b, now, person=person)
+
+
+def challenge(session: Session, board: int, a: int, b: int) -> int:
+    """A board's duel, queued, before a takes the crown from b; its number."""
+    return _insert(session, a, b, _now(), board=board)
+
+
+def view(session: Session, duel_id: int) -> DuelView:
+    """One duel. Raises NotFound."""
+    row = session.get(DuelRow, duel_id)
+    if row is None:
+        raise NotFound(f"There is no duel {duel_id}.")
+    return DuelView(id=row.id, a=row.a, b=row.b, device=row.device, person=row.person, is_for_crown=row.board is not None,
+                    state=State(row.state), created_at=row.created_at, finished_at=row.finished_at,
+                    result=Duel.model_validate(row.result) if row.result and row.state == State.DONE else None)
+
+
+def asked_since(session: Session, person: int, submission: int, since: datetime) -> int:
+    """How many duels a person asked for since a time in which that submission takes part."""
+    return session.scalar(select(func.count()).select_from(DuelRow).where(
+        DuelRow.person == person, DuelRow.created_at > since, or_(DuelRow.a == submission, DuelRow.b == submission))) or 0
+
+
+def for_crown(session: Session, challenger: Submission, holder: Submission) -> DuelRow | None:
+    """The newest duel a board asked for between these two entries, whichever of their submissions played it."""
+    a, b = aliased(Submission), aliased(Submission)
+    return session.scalar(
+        select(DuelRow).join(a, a.id == DuelRow.a).join(b, b.id == DuelRow.b)
+        .where(DuelRow.board.is_not(None), DuelRow.device == holder.device, a.version == challenger.version,
+               a.entry_sha == challenger.entry_sha, b.entry_sha == holder.entry_sha)
+        .order_by(DuelRow.id.desc()).limit(1)
+    )
+
+
+def between(session: Session, entries: Select[int]) -> dict[tuple[int, int], Ratio]:
+    """The newest decided duel of each pair among these submissions: the first one's score over the second one's."""
+    rows = session.execute(
+        select(DuelRow.a, DuelRow.b, DuelRow.ratio, DuelRow.ratio_low, DuelRow.ratio_high)
+        .where(DuelRow.ratio.is_not(None), DuelRow.a != DuelRow.b, DuelRow.a.in_(entries), DuelRow.b.in_(entries)).order_by(DuelRow.id)
+    )
+    found: dict[tuple[int, int], Ratio] = {}
+    for a, b, ratio, low, high in rows:
+        found.pop((b, a), None)
+        found[a, b] = Ratio(ratio=ratio or 1.0, low=low or 1.0, high=high or 1.0)
+    return found
+
+
+def claim(session: Session, device: str, lease_s: float, now: datetime, *, is_for_crown: bool) -> DuelClaim | None:
+    """The oldest duel that waits, or whose worker was not heard from any more. None: there is none."""
+    row = session.scalar(
+        select(DuelRow).where(text(DUEL_OPEN), DuelRow.device == device, or_(DuelRow.state == State.QUEUED, DuelRow.lease_until < now),
+                              DuelRow.board.is_not(None) if is_for_crown else DuelRow.board.is_(None))
+        .order_by(DuelRow.id).limit(1).with_for_update(skip_locked=True)
+    )
+    if row is None:
+        return None
+    row.losses += row.state == State.RUNNING      # its worker went away
+    row.state, row.attempt, row.lease_until = State.RUNNING, row.attempt + 1, now + timedelta(seconds=lease_s)
+    session.flush()
+    version, problem = session.execute(
+        select(ProblemVersion, ProblemRow).join(ProblemRow, ProblemRow.id == ProblemVersion.problem)
+        .join(Submission, Submission.version == ProblemVersion.id).where(Submission.id == row.a)
+    ).one()
+    return DuelClaim(id=row.id, attempt=row.attempt, problem=problem.name, version=version.hash, gate_set=version.gate_set,
+                     archive=version.archive, a=_side(session, row.a), b=_side(session, row.b), is_hopeless=row.losses >= MAX_LOSSES)
+
+
+def renew(session: Session, duel_id: int, attempt: int, until: datetime) -> bool:
+    """Keep the lease until then. False: it is another's now."""
+    row = _ours(session, duel_id, attempt)
+    if row is not None:
+        row.lease_until = until
+    return row is not None
+
+
+def release(session: Session, duel_id: int, attempt: int) -> bool:
+    """Give the duel back without counting the attempt. False: it is another's now."""
+    row = _ours(session, duel_id, attempt)
+    if row is not None:
+        row.state, row.lease_until = State.QUEUED, None
+    return row is not None
+
+
+def finish(session: Session, duel_id: int, attempt: int, duel: Duel) -> int | None:
+    """End the duel; a void one is played again, MAX_LOSSES times in all. The board whose crown it was about, once it is over."""
+    row = _ours(session, duel_id, attempt)
+    if row is None:
+        return None
+    row.losses += duel.void is not None
+    row.lease_until = None
+    if duel.void is not None and row.losses < MAX_LOSSES:
+        row.state = State.QUEUED
+        return None
+    row.state, row.finished_at, row.result = State.DONE, _now(), duel.model_dump(mode="json")
+    if duel.is_decided and duel.ratio is not None and duel.ratio_ci is not None:
+        row.ratio, (row.ratio_low, row.ratio_high) = duel.ratio, duel.ratio_ci
+    session.flush()
+    return row.board
+
+
+def void(claim: DuelClaim, device: str, reason: str) -> Duel:
+    """The result of an attempt that came to nothing by our own fault."""
+    return Duel(problem=claim.problem, version=claim.version, device=device, void=reason)
+
+
+def _insert(session: Session, a: int, b: int, now: datetime, **asked: Any) -> int:
+    row = DuelRow(a=a, b=b, device=session.get_one(Submission, a).device, state=State.QUEUED, attempt=0, losses=0, created_at=now, **asked)
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def _ours(session: Session, duel_id: int, attempt: int) -> DuelRow | None:
+    return session.scalar(
+        select(DuelRow).where(DuelRow.id == duel_id, DuelRow.attempt == attempt, DuelRow.state == State.RUNNING)
+        .with_for_update().execution_options(populate_existing=True)
+    )
+
+
+def _side(session: Session, submission_id: int) -> Side:
+    row = session.get_one(Submission, submission_id)
+    attempt = session.get(Attempt, (row.id, row.attempt))
+    verdict: Mapping[str, Any] = (attempt and attempt.verdict) or {"cases": [], "environment": {}}
+    factor = float(verdict["environment"].get("factor", 1.0))
+    return Side(submission=row.id, file_name=row.file_name, source_sha=row.source_sha,
+                solo_us={case["name"]: case["time_us"] * factor for case in verdict["cases"] if case.get("time_us")})
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,132 @@
+"""The worker and duels: crowns follow their verdicts, what people ask for waits, and nothing is lost on the way."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+from sqlalchemy import select
+
+from kernelderby.core.devices import device
+from kernelderby.core.settings import Settings
+from kernelderby.core.verdict import CaseResult, Outcome, State
+from kernelderby.judge import duels as duels_module
+from kernelderby.judge import intake
+from kernelderby.judge.judging import Judge
+from kernelderby.judge.runs import Runs
+from kernelderby.storage import duels
+from kernelderby.storage.database import Database
+from kernelderby.storage.models import Board, DuelRow
+from tests.judge.fake_judge import FakeJudge
+from tests.judge.processes import wait_for
+from tests.small_world import World
+
+GPU = "h200"
+
+
+@pytest.fixture
+def world(sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(duels_module, "PAUSE_S", 0.01)
+    return World.make(sqlite_database, tmp_path, ("cpu", GPU))
+
+
+@contextmanager
+def working(world: World, folder: Path, judge: FakeJudge) -> Iterator[None]:
+    runs = Runs(Settings(data=folder), world.database, device(GPU))
+    thread = threading.Thread(target=runs.work, args=[cast(Judge, judge)], daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        runs.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def leads(world: World, submission: int) -> bool:
+    with world.database.read() as session:
+        return session.scalar(select(Board.leader).where(Board.device == GPU)) == submission
+
+
+def states(world: World) -> list[str]:
+    with world.database.read() as session:
+        return list(session.scalars(select(DuelRow.state).order_by(DuelRow.id)))
+
+
+def led(world: World, word: str, solo_us: float = 20.0) -> int:
+    """The first leader: its scores are worse than what the fake judge gives. `solo_us`: what its case took alone."""
+    number = world.send("ada", device=GPU, source=f"accept {word}".encode())
+    case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=solo_us)
+    assert world.finish(world.take(GPU), score_us=20.0, score_ci_us=(20.0, 20.0), device=GPU, cases=[case])
+    return number
+
+
+def test_the_crown_moves_in_the_same_sitting_when_the_duel_is_won(world: World, tmp_path: Path) -> None:
+    first, judge = led(world, "20"), FakeJudge()
+    faster = world.send("bob", device=GPU, source=b"accept 10")
+    waiting = world.send("cyd", device=GPU, source=b"accept 99")
+
+    with working(world, tmp_path, judge):
+        wait_for(lambda: leads(world, faster) and world.view(waiting).state is State.DONE)
+
+    a, b = judge.duels[0]
+    assert (a.submission, b.submission, a.source, b.source) == (faster, first, b"accept 10", b"accept 20")
+    assert judge.jobs[0].submission == faster and len(a.seed) == 32 and a.seed != judge.jobs[0].seed
+
+
+@pytest.mark.parametrize(("old", "new", "plays"), [("20", "020", 1), ("20", "30", 1), ("20", "void", 3), ("lost", "10", 3)])
+def test_without_a_win_the_old_leader_stays(world: World, tmp_path: Path, old: str, new: str, plays: int) -> None:
+    first, judge = led(world, old), FakeJudge()
+    world.send("bob", device=GPU, source=f"accept {new}".encode())
+
+    with working(world, tmp_path, judge):
+        wait_for(lambda: states(world) == [State.DONE])
+
+    assert leads(world, first)
+    assert len(judge.duels) == plays
+
+
+def test_a_leader_that_its_rival_slowed_keeps_the_crown(world: World, tmp_path: Path) -> None:
+    first, judge = led(world, "20", solo_us=19.0), FakeJudge()
+    world.send("bob", device=GPU, source=b"accept 10")
+
+    with working(world, tmp_path, judge):
+        wait_for(lambda: states(world) == [State.DONE])
+
+    assert leads(world, first) and len(judge.duels) == 3
+    with world.database.read() as session:
+        found = duels.view(session, 1).result
+    assert found and found.void and "Entry b was 5.3% slower" in found.void
+
+
+def test_a_worker_that_stops_gives_its_duel_back_and_the_next_one_plays_it(world: World, tmp_path: Path) -> None:
+    first, judge = led(world, "20"), FakeJudge()
+    world.send("bob", device=GPU, source=b"accept wait")
+    with working(world, tmp_path, judge):
+        wait_for(lambda: bool(judge.duels))
+    assert states(world) == [State.QUEUED] and leads(world, first)
+
+    again = FakeJudge()
+    with working(world, tmp_path, again):
+        wait_for(lambda: bool(again.duels))
+
+
+def test_what_a_person_asks_for_is_played_when_nothing_else_waits(world: World, tmp_path: Path) -> None:
+    first = led(world, "20")
+    second = world.send("bob", device=GPU, source=b"accept 30")
+    assert world.finish(world.take(GPU), score_us=30.0, score_ci_us=(30.0, 30.0), device=GPU)
+    rung: list[str] = []
+    ticket = intake.duel(world.database, Settings(data=tmp_path), world.person("bob"), second, first, rung.append)
+    last = world.send("cyd", device=GPU, source=b"accept 40", mode=world.view(first).mode)
+
+    judge = FakeJudge()
+    with working(world, tmp_path, judge):
+        wait_for(lambda: states(world)[0] == State.DONE)
+
+    with world.database.read() as session:
+        found = duels.view(session, ticket.duel).result
+    assert found and (found.faster, found.ratio) == ("b", pytest.approx(1.5))
+    assert rung == [GPU]
+    assert judge.jobs[0].submission == last
