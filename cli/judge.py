@@ -18,7 +18,7 @@ from kernelderby.core.submission import read_directives
 from kernelderby.core.verdict import Mode, Verdict
 
 if TYPE_CHECKING:
-    from kernelderby.judge.judging import Job
+    from kernelderby.judge.job import Job
 
 
 def judge(
@@ -59,7 +59,7 @@ def run(job: "Job", sandbox: str | None) -> Verdict:
 def job_of(settings: Settings, name: str, source: bytes, problem: str | None, device: str | None, mode: Mode, seed: str | None) -> "Job":
     """What is to be judged: what is not said is taken from the file's header. Raises RequestError where that does not say it either."""
     from kernelderby.core.problem_folder import find_problem
-    from kernelderby.judge.judging import Job
+    from kernelderby.judge.job import Job
 
     said = read_directives(source.decode())
     wanted = problem or said.problem

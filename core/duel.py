@@ -25,7 +25,7 @@ class DuelPlan:
 
 # By kind of class. On a GPU the least that tells entries 1 % apart in 99 of 100 duels where boxes differ by ±0.5 % and blocks by
 # 0.3 %: tests/core/test_duel.py. On a CPU a duel is for practice.
-PLANS: Mapping[str, DuelPlan] = {"gpu": DuelPlan(boxes=8, pairs=2, calls=10), "cpu": DuelPlan(boxes=4, pairs=2, calls=5)}
+PLANS: Mapping[str, DuelPlan] = {"gpu": DuelPlan(boxes=8, pairs=2, calls=15), "cpu": DuelPlan(boxes=4, pairs=2, calls=5)}
 
 
 class _Wire(BaseModel):

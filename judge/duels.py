@@ -18,7 +18,8 @@ from kernelderby.core.devices import DeviceClass
 from kernelderby.core.duel import Duel, held_to_solo
 from kernelderby.core.errors import DerbyError
 from kernelderby.core.verdict import Mode
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 from kernelderby.judge.versions import Versions
 from kernelderby.storage import boards, duels
 from kernelderby.storage.artifacts import ArtifactStore

@@ -12,7 +12,8 @@ from kernelderby.core.problem import hidden_specs
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.submission import SUFFIXES
 from kernelderby.core.verdict import Mode, Outcome, Verdict
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 
 _HEADER = re.compile(r"^\s*(?:#|//)\s*(mode|device):\s*(\w+)\s*$", re.MULTILINE)
 _HEADER_CHARACTERS = 500      # a header stands at the top of the file

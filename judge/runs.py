@@ -20,7 +20,8 @@ from kernelderby.core.errors import DerbyError, NotFound, ProblemBroken, Referee
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Outcome, State, Verdict
 from kernelderby.judge.duels import Duels
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 from kernelderby.judge.lease import LEASE_S, Lease
 from kernelderby.judge.receipts import load_key, sign
 from kernelderby.judge.seeds import run_seed, secret_of

@@ -15,13 +15,15 @@ MAY_IMPORT = {   # the most specific key counts; a value covers all below it
     "storage": {"core"},
     "judge": {"core", "storage", "judge"},
     "judge.build": {"core", "judge.box.inline", "judge.box.wire", "judge.build", "judge.referee.findings", "judge.sandbox"},
-    "judge.judging": {"core", "judge.build", "judge.referees", "judge.sandbox", "judge.box.wire"},
-    "judge.referees": {"core", "judge.judging", "judge.sandbox", "judge.box.wire"},
+    "judge.job": {"core"},
+    "judge.judging": {"core", "judge.build", "judge.job", "judge.lending", "judge.referees", "judge.sandbox"},
+    "judge.lending": {"core", "judge.job", "judge.referees", "judge.sandbox", "judge.box.wire"},
+    "judge.referees": {"core", "judge.sandbox", "judge.box.wire"},
     "judge.referee": {"core", "judge.box", "judge.sandbox.freezer"},
     "judge.box": set(),
     "judge.sandbox": {"core", "judge.box"},
     "leaderboard_web": DOOR,
-    "cli": DOOR | {"judge.worker", "judge.receipts", "judge.gpus", "judge.judging", "judge.problem_check", "judge.sandbox",
+    "cli": DOOR | {"judge.worker", "judge.receipts", "judge.gpus", "judge.job", "judge.judging", "judge.problem_check", "judge.sandbox",
                    "judge.acceptance"},
 }
 HEAVY = {   # where a library may be imported; everywhere else it may not

@@ -22,7 +22,8 @@ from kernelderby.core.devices import DeviceClass, device
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.settings import ROOT, Settings
 from kernelderby.core.verdict import Mode, Verdict
-from kernelderby.judge.judging import Job, Judge, open_judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge, open_judge
 
 HONEST = "import torch\ndef custom_kernel(data):\n    torch.add(data.a, data.b, out=data.c)\n"
 LONGEST_JUDGING_S = 45

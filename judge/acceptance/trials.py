@@ -10,7 +10,8 @@ from typing import Any
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.problem_folder import load_problem
 from kernelderby.core.verdict import Gate, Mode, Outcome, Verdict
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 
 HERE = Path(__file__).parent
 CASE = "sum"

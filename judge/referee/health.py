@@ -7,8 +7,8 @@ from typing import Protocol
 class Health(Protocol):
     """What looks after one device."""
 
-    def note(self, beside: int = 2) -> None:
-        """Remember how the device is now, before a box is lent. So many others may start `beside` it."""
+    def note(self) -> None:
+        """Remember how the device is now, before a box is lent."""
 
     def fault(self, ended: Collection[int]) -> str | None:
         """What is not as it was, and what to do, once the boxes with these processes are gone; None when all is well."""
@@ -17,7 +17,7 @@ class Health(Protocol):
 class Hale:
     """A processor leaves nothing behind that a box's end does not take away."""
 
-    def note(self, beside: int = 2) -> None:
+    def note(self) -> None:
         return
 
     def fault(self, ended: Collection[int]) -> str | None:

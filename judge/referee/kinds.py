@@ -91,6 +91,6 @@ def _nvml() -> Gauge:
 
 CPU = Kind(torch_device="cpu", open_rig=Rig, plans=_plans(3, 10), null_calls=5, fresh_null_calls=0, open_health=Hale,
            null_of=lambda blocks: min(map(min, blocks)), gauge=NoGauge, least_us=20.0, block_s=2.0 / 3, block_bytes=lambda: 256 << 20)
-GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), null_calls=20, fresh_null_calls=40,
+GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), null_calls=30, fresh_null_calls=60,
            open_health=_open_gpu_health, null_of=lambda blocks: min(map(median, blocks)), gauge=_nvml, least_us=1.0, block_s=2.0,
            block_bytes=_share_of_card)

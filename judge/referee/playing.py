@@ -36,7 +36,6 @@ from kernelderby.judge.referee.steadiness import numbers
 COMPILE_S = 30.0
 MOST_REPORTS = 32
 QUIET_CALLS = 5
-DUEL_BOXES = 10      # so many may have been started for a duel and not be used yet when it ends
 
 
 class Referee:
@@ -72,7 +71,7 @@ class Referee:
         """Two entries against each other. Raises DerbyError as `judge` does."""
         plan = self._kind.plans[Mode.RANKED]
         self._open_house(link)
-        self._health.note(beside=DUEL_BOXES)
+        self._health.note()
         ground = Ground(problem=self._problem, device=self._device, code=self._code, cases=self._cases, layouts=self._layouts,
                         house=self._house, box_offset_us=lambda entry, link: self._box_offset_us(entry, link, plan))
         return play_duel(ground, challenge, link)

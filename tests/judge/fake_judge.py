@@ -9,7 +9,7 @@ from kernelderby.core.duel import Duel, DuelCase, with_result
 from kernelderby.core.errors import ProblemBroken, RefereeLost, SandboxUnavailable
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.verdict import Outcome, Verdict
-from kernelderby.judge.judging import Job
+from kernelderby.judge.job import Job
 
 Report = Callable[[str, dict[str, Any]], None]
 

@@ -18,6 +18,7 @@ class FakeNvml:
     clock: int = 1980
     reasons: int = 0
     pids: list[int] = field(default_factory=list)
+    held: int | None = 1 << 30      # bytes a process
     mps_pids: list[int] = field(default_factory=list)
     driver: str = "580.95.05"
     broken: frozenset[str] = frozenset()
@@ -45,7 +46,7 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetUUID": lambda fake: "GPU-1",
     "nvmlDeviceGetName": lambda fake: fake.name,
     "nvmlSystemGetDriverVersion": lambda fake: fake.driver,
-    "nvmlDeviceGetComputeRunningProcesses": lambda fake: [SimpleNamespace(pid=pid) for pid in fake.pids],
+    "nvmlDeviceGetComputeRunningProcesses": lambda fake: [SimpleNamespace(pid=pid, usedGpuMemory=fake.held) for pid in fake.pids],
     "nvmlDeviceGetMPSComputeRunningProcesses": lambda fake: [SimpleNamespace(pid=pid) for pid in fake.mps_pids],
     "nvmlDeviceGetMemoryInfo": lambda fake: SimpleNamespace(free=5 << 30),
     "nvmlDeviceGetClockInfo": lambda fake: fake.clock,

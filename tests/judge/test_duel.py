@@ -12,7 +12,8 @@ from kernelderby.core.duel import PLANS, Duel
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Gate, Mode, Outcome
-from kernelderby.judge.judging import Job, Judge, open_judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge, open_judge
 from tests.judge.hostile import HONEST
 
 TINY = Path(__file__).parent / "tiny"

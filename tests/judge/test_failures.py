@@ -14,7 +14,8 @@ from kernelderby.core.errors import BoxStuck, DerbyError, ProblemBroken, RunnerU
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Mode, Verdict
-from kernelderby.judge.judging import Job, Judge, open_judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge, open_judge
 from kernelderby.judge.sandbox.base import Box, Death
 from kernelderby.judge.sandbox.bubblewrap import Bubblewrap
 from tests.judge.hostile import HONEST

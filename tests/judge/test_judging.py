@@ -15,8 +15,9 @@ from kernelderby.core.errors import ProblemBroken, RefereeLost
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Flag, Gate, Mode, Outcome, Verdict
-from kernelderby.judge import judging
-from kernelderby.judge.judging import Job, Judge, Report, open_judge
+from kernelderby.judge import lending
+from kernelderby.judge.job import Job, Report
+from kernelderby.judge.judging import Judge, open_judge
 from tests.judge.hostile import HONEST, HOSTILE
 
 TINY = Path(__file__).parent / "tiny"
@@ -198,7 +199,7 @@ def test_a_killed_referee_is_ours_and_the_next_run_has_a_fresh_one(judge: Judge,
 
 
 def test_a_referee_past_its_deadline_is_given_up(judge: Judge, tiny: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "_longest_s", lambda job: 0.5)
+    monkeypatch.setattr(lending, "_longest_s", lambda job: 0.5)
 
     with pytest.raises(RefereeLost, match="longer"):
         judged(judge, tiny, "def custom_kernel(data):\n    while True: pass")

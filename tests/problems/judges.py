@@ -10,7 +10,8 @@ from kernelderby.core.devices import CPU
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Mode, Verdict
-from kernelderby.judge.judging import Job, Judge, open_judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge, open_judge
 
 
 @pytest.fixture(scope="module")

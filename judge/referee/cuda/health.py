@@ -15,7 +15,7 @@ from cuda.bindings import runtime
 from kernelderby.judge.referee.cuda.machine import this_gpu
 from kernelderby.judge.referee.cuda.nvml import NvmlUnavailable
 
-BOX_BYTES = 1 << 30         # more than a box's context and its warm-up take: about half of it
+LOST_BYTES = 1 << 30        # of memory that is neither free nor any process's: the driver's own share varies
 SHORT = 0.10                # bandwidth and clock may lie so far below the best that was seen here
 AGAIN_S = 0.5
 WITHIN_S = 5.0
@@ -41,19 +41,19 @@ class GpuHealth:
     """Of the GPU on which this process has its context."""
 
     def __init__(self, listed: Callable[[], Collection[int]] | None = None, measure: Callable[[], Figures] | None = None,
-                 level: Callable[[], int] | None = None, within_s: float = WITHIN_S, again_s: float = AGAIN_S) -> None:
-        """`listed`: the processes on the GPU; `measure`: its figures; `level`: its free bytes, and those this process keeps for itself."""
+                 known: Callable[[], int | None] | None = None, within_s: float = WITHIN_S, again_s: float = AGAIN_S) -> None:
+        """`listed`: the processes on the GPU; `measure`: its figures; `known`: its bytes that are free or some process's."""
         self._listed = listed or _listed
         self._measure = measure or figures
-        self._level = level or free_level
+        self._known = known or known_bytes
         self._within_s, self._again_s = within_s, again_s
         self._best: Figures | None = None
-        self._least = 0      # what must be there again, where other boxes started meanwhile
+        self._before: int | None = None
 
-    def note(self, beside: int = 2) -> None:
-        """Remember how much memory there is; the first time, how fast the GPU is when no entry has played yet."""
+    def note(self) -> None:
+        """Remember how much memory is accounted for; the first time, how fast the GPU is when no entry has played yet."""
         self._best = self._best or self._measure()
-        self._least = self._level() - beside * BOX_BYTES
+        self._before = self._known()
 
     def fault(self, ended: Collection[int]) -> str | None:
         """What is not as it was, after looking again for a while."""
@@ -61,6 +61,10 @@ class GpuHealth:
         while (found := next(self._faults(ended), None)) and time.monotonic() < give_up:
             self._keep_busy()
         return found
+
+    def _lost(self) -> int:
+        known = self._known()
+        return 0 if known is None or self._before is None else self._before - known
 
     def _keep_busy(self) -> None:
         """An idle GPU's clock comes back under load alone."""
@@ -72,8 +76,8 @@ class GpuHealth:
         listed = self._listed()
         if left := sorted(set(ended).intersection(listed)) if os.getpid() in listed else []:      # else numbered in another namespace
             yield f"Processes of a box that was ended still hold the GPU: {', '.join(map(str, left))}. {_DO}"
-        if (missing := self._least - self._level()) > 0:
-            yield f"At least {missing >> 20:,} MiB of GPU memory did not come back after a box was ended. {_DO}"
+        if (lost := self._lost()) > LOST_BYTES:
+            yield f"{lost >> 20:,} MiB of GPU memory did not come back after a box was ended: no process holds them. {_DO}"
         now = self._measure()
         best = self._best = now.best_with(self._best or now)
         if now.read_gb_s < best.read_gb_s * (1 - SHORT):
@@ -93,6 +97,16 @@ def figures() -> Figures:
             torch.sum(data, dim=0, out=total)
 
     return Figures(read_gb_s=_READS * _READ_BYTES / 1e9 / _best_s(read), clock_mhz=_CYCLES / 1e6 / _best_s(_spin))
+
+
+def known_bytes() -> int | None:
+    """Bytes of device memory that are free, or that a listed process holds; None where NVML does not tell."""
+    try:
+        gpu = this_gpu()
+        held = gpu.held_bytes()
+        return None if held is None else gpu.free_bytes() + held
+    except NvmlUnavailable:
+        return None
 
 
 def free_level() -> int:

@@ -47,6 +47,11 @@ class Gpu:
         found = [*self._ask(self._library.nvmlDeviceGetComputeRunningProcesses, self._handle), *self.mps_clients()]
         return sorted({int(process.pid) for process in found})
 
+    def held_bytes(self) -> int | None:
+        """Device memory that those processes hold together; None where the driver does not tell it of each."""
+        found = [process.usedGpuMemory for process in self._ask(self._library.nvmlDeviceGetComputeRunningProcesses, self._handle)]
+        return None if None in found else sum(map(int, found))
+
     def mps_clients(self) -> list[Any]:
         """Processes that share one context through MPS; none where the library does not know."""
         ask = getattr(self._library, "nvmlDeviceGetMPSComputeRunningProcesses", None)

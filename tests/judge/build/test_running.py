@@ -15,7 +15,8 @@ from kernelderby.judge.box import pages
 from kernelderby.judge.box.inline import NOT_SEEN
 from kernelderby.judge.box.wire import sealed_file
 from kernelderby.judge.build.builder import CU_KEY, Builder
-from kernelderby.judge.judging import Job, Judge, open_judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge, open_judge
 from tests.judge.box.driver import Driver
 from tests.needs import needs
 

@@ -9,7 +9,8 @@ from kernelderby.core.devices import device
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.settings import ROOT
 from kernelderby.core.verdict import Mode, Verdict
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 
 
 def addition(root: Path, n: int) -> Problem:

@@ -92,7 +92,7 @@ def custom_kernel(data):
         one = slice(i, i + 1)
         plain(data._replace(q=data.q[one], block_table=data.block_table[one], output=data.output[one], lse=data.lse[one],
                             seq_lens=torch.full((1,), length, dtype=torch.int32, device="cuda")))
-""", Outcome.WRONG_VALUES, "size the grid by shapes alone"),
+""", Outcome.NONFINITE, "size the grid by shapes alone"),
     "a copied table": Program("""
 kept = {}
 
@@ -100,7 +100,7 @@ def custom_kernel(data):
     if not torch.cuda.is_current_stream_capturing():
         kept["table"] = data.block_table.clone()
     plain(data._replace(block_table=kept["table"]))
-""", Outcome.WRONG_VALUES, "keep no copy"),
+""", Outcome.NONFINITE, "keep no copy"),
     "a large workspace": Program("""
 held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
 """, Outcome.REFUSED, "of device memory beside inputs and outputs"),

@@ -9,7 +9,8 @@ from kernelderby.core.devices import device
 from kernelderby.core.duel import PLANS, Duel
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.verdict import Mode, Outcome
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 from tests.judge.gpu.addition import addition
 
 pytestmark = pytest.mark.gpu

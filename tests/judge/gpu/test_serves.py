@@ -8,7 +8,8 @@ import yaml
 from kernelderby.core.devices import device
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.verdict import Mode, Outcome, Verdict
-from kernelderby.judge.judging import Job, Judge
+from kernelderby.judge.job import Job
+from kernelderby.judge.judging import Judge
 from tests.judge.gpu.serving import PROGRAMS, small_decode
 
 pytestmark = pytest.mark.gpu

@@ -29,7 +29,8 @@ class Field:
         self.ground = cast(Ground, SimpleNamespace(
             problem=SimpleNamespace(name="p", version="v", spec=SimpleNamespace(limits=None)), device=device("h200"),
             code=SimpleNamespace(kind=kind_of(device("h200"))), cases=[SimpleNamespace(name="one")], layouts=[None], arena_bytes=1,
-            house=SimpleNamespace(null_block=lambda link, bound, data, calls, lead_in, armed: [NULL_US[armed]] * 3, quiet_us=lambda layout: 1.0),
+            house=SimpleNamespace(null_block=lambda link, bound, data, calls, lead_in, armed: [NULL_US[armed]] * 3,
+                                  quiet_us=lambda layout: 1.0),
             box_offset_us=lambda entry, link: entry.offset_us))
 
     def entry(self, link: Link, job: Any, code: Any, seeds: Any, spent: Any, *, may_arm: bool) -> "Entry":

@@ -19,15 +19,15 @@ def in_turn(*values: object) -> Callable[[], object]:
     return lambda: next(left)
 
 
-def fault(listed: object = (US,), measured: tuple[Figures, ...] = (FAST,), levels: tuple[int, ...] = (100 * GIB,)) -> str | None:
-    health = GpuHealth(in_turn(listed), in_turn(*measured), in_turn(*levels), within_s=0.01, again_s=0.01)   # type: ignore[arg-type]
+def fault(listed: object = (US,), measured: tuple[Figures, ...] = (FAST,), known: tuple[int | None, ...] = (100 * GIB,)) -> str | None:
+    health = GpuHealth(in_turn(listed), in_turn(*measured), in_turn(*known), within_s=0.01, again_s=0.01)   # type: ignore[arg-type]
     health.note()
     return health.fault({BOX})
 
 
 FAULTS = {
     "a process of the box": ({"listed": (US, BOX)}, f"still hold the GPU: {BOX}"),
-    "its memory": ({"levels": (100 * GIB, 97 * GIB)}, "1,024 MiB of GPU memory did not come back"),
+    "its memory": ({"known": (100 * GIB, 97 * GIB)}, "3,072 MiB of GPU memory did not come back"),
     "slow memory": ({"measured": (FAST, Figures(read_gb_s=3000.0, clock_mhz=1980.0))}, "3,000 GB/s where 4,000 were seen"),
     "a low clock": ({"measured": (FAST, Figures(read_gb_s=4000.0, clock_mhz=1200.0))}, "1,200 MHz where 1,980 were seen"),
 }
@@ -35,10 +35,12 @@ SOUND = {
     "all as it was": {},
     "others are listed": {"listed": (US, OTHER)},
     "another numbering of processes": {"listed": (BOX, OTHER)},
-    "a warm box started beside the run": {"levels": (100 * GIB, 99 * GIB)},
+    "the driver's own share has grown": {"known": (100 * GIB, 99 * GIB)},
+    "a driver that does not tell": {"known": (None,)},
+    "a driver that tells no more": {"known": (100 * GIB, None)},
     "a little slower": {"measured": (FAST, Figures(read_gb_s=3800.0, clock_mhz=1900.0))},
     "faster than at first": {"measured": (Figures(read_gb_s=1000.0, clock_mhz=345.0), FAST)},
-    "memory that comes back late": {"levels": (100 * GIB, 50 * GIB, 100 * GIB)},
+    "memory that comes back late": {"known": (100 * GIB, 50 * GIB, 100 * GIB)},
 }
 
 

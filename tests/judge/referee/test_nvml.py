@@ -15,6 +15,12 @@ def test_a_gpu_tells_who_it_is_and_how_it_is() -> None:
     assert gpu.read() == Reading(sm_clock_mhz=1980, temperature_c=41, power_w=123.456, reasons=("sw_power_cap", "hw_thermal_slowdown"))
 
 
+def test_what_processes_hold_is_their_sum_or_nothing_where_one_is_not_told() -> None:
+    assert Gpu(library=FakeNvml(pids=[3, 7])).held_bytes() == 2 << 30
+    assert Gpu(library=FakeNvml()).held_bytes() == 0
+    assert Gpu(library=FakeNvml(pids=[3], held=None)).held_bytes() is None
+
+
 @pytest.mark.parametrize("question", ["nvmlDeviceGetClockInfo", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage",
                                       "nvmlDeviceGetCurrentClocksEventReasons"])
 def test_what_a_machine_does_not_tell_is_missing_from_a_reading_and_nothing_else_is(question: str) -> None:
