@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from kernelderby.judge import referees
 Started = dict[str | None, referees.Referees]      # by the defence that they lack, None for whole ones
 
 REFEREE = "kernelderby.judge.referee"
-BOXES_AN_ATTACK = 3      # it is judged twice; honest twins are shared, and some cases are played again unarmed
+SPARE_BOXES = 6          # some cases are played again unarmed, in a box of their own
 MOST_BOXES = 64          # waiting at once; each takes about half a GiB of the card
 
 
@@ -57,21 +58,33 @@ class Figures:
 
 def measure(bench: Bench) -> Any:
     """A row an attack, and what they come to. All that must start starts at once, before anything is measured."""
-    chosen = sorted((a for a in GALLERY if a.name in bench.options.attacks), key=lambda a: (a.wins_without, a.n))
+    chosen = sorted((a for a in GALLERY if a.name in bench.options.attacks), key=lambda a: (a.wins_without == PLAIN, a.wins_without, a.n))
+    began = time.monotonic()
     timers = {a.name: plain_timer.start(a) for a in chosen if a.wins_without == PLAIN}
     with ExitStack() as stack:
         problems = {n: stack.enter_context(vector_add([case(n)])) for a in chosen for n in (a.n, a.proof_n or a.n)}
         started = _start_referees(bench, problems, chosen)
         for some in started.values():
             stack.callback(some.close)
-        bench.warm(min(MOST_BOXES, BOXES_AN_ATTACK * len(chosen) + 2), house_boxes=sum(len(some._warm) for some in started.values()))
+        bench.warm(min(MOST_BOXES, _boxes(chosen)), house_boxes=sum(len(some._warm) for some in started.values()))
         _wait_until_up(started)
+        print(f"attacks: {_boxes(chosen)} boxes up after {time.monotonic() - began:.0f} s", flush=True)
         rows = {a.name: {"attack": a.name, "proof": plain_timer.ask(timers[a.name])} for a in chosen if a.name in timers}
         rows |= _proofs_without(bench, problems, [a for a in chosen if a.name not in timers], started)
         bench.keep("attacks", {"rows": list(rows.values())})
+        print(f"attacks: proofs done after {time.monotonic() - began:.0f} s", flush=True)
         with _judging_with(bench, started[None]):
             _judge_all(bench, Figures(bench, problems), chosen, rows)
     return {"rows": list(rows.values()), **_summary(list(rows.values()))}
+
+
+def _boxes(attacks: Sequence[Attack]) -> int:
+    """How many they take: one a judging, of an attack or of a twin that some share, by us and, where that is the proof, by a weakened
+    referee."""
+    played = {(a.name, defence) for a in attacks for defence in {"", a.wins_without} - {PLAIN}}
+    twins = {(a.honest, n, defence, a.against_baseline) for a in attacks
+             for n, defence in {(a.n, ""), (a.proof_n or a.n, a.wins_without)} if defence != PLAIN}
+    return len(played) + len(twins) + SPARE_BOXES
 
 
 def _judge_all(bench: Bench, figures: Figures, chosen: Sequence[Attack], rows: dict[str, Any]) -> None:

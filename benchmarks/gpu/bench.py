@@ -38,6 +38,8 @@ class Options:
     attacks: tuple[str, ...]        # names of the gallery
     judgings: int                   # of the spread
     duels: int                      # of each kind
+    kinds: tuple[str, ...]          # of duels: `same`, `apart`
+    limit_s: float                  # of the resolution: then no duel starts any more
 
 
 @dataclass

@@ -43,7 +43,7 @@ GALLERY = [
     Attack("input_memo", _M64, PLAIN),
     Attack("stale_graph", _M64, PLAIN),
     Attack("lazy_tensor", _M64, PLAIN),
-    Attack("l2_persist", _M64, PLAIN),
+    Attack("l2_persist", _K256, PLAIN),
     Attack("neighbour_load", _M64, PLAIN, against_baseline=True),
     Attack("early_done", _M64, "looks", proof_n=_M10),
     Attack("unpoison_first", _M64, "looks", proof_n=_M10),
@@ -54,7 +54,6 @@ GALLERY = [
     Attack("parked", _K256, "one_graph"),
     Attack("poller", _K256, "one_graph"),
     Attack("null_inflate", _M64, "twin", proof_n=_M10),
-    Attack("slow_at_null", _K256, "quiet_null"),
 ]
 
 

@@ -3,7 +3,6 @@
 Each defence is taken out of the referee as it is, by name; one that is not found there any more ends the program with AttributeError.
 """
 
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -11,13 +10,14 @@ from typing import Any
 
 import torch
 
+from kernelderby.judge.box.cuda import driver
 from kernelderby.judge.referee import __main__ as referee
 from kernelderby.judge.referee.cuda.arena import CudaArena
 from kernelderby.judge.referee.cuda.clock import CudaRig
 from kernelderby.judge.referee.entry import Entry
 from kernelderby.judge.referee.house import House
 
-GAP_S = 0.003     # longer than another context's turn on the GPU
+GAPS, GAP_S = 2, 0.0025      # each longer than another context's turn on the GPU
 
 
 def without_looks() -> None:
@@ -44,15 +44,28 @@ def without_late_binding() -> None:
 
 
 def without_one_graph() -> None:
-    """Between a call's inputs and its start word the GPU is free for a while, as between launches that a busy host makes."""
-    true_prepare = _part(CudaArena, "prepare")
+    """Between a call's inputs and its start word the GPU is free for a while, as between launches that a busy host makes.
+
+    How long such a preparation takes says nothing, so none is found to have been disturbed.
+    """
+    true_prepare, true_note = _part(CudaArena, "prepare"), _part(CudaRig, "_note_preparation")
+    words: list[torch.Tensor] = []
 
     def prepare(self: CudaArena, *arguments: Any, **options: Any) -> None:
+        if not words:
+            words.append(torch.zeros(8, dtype=torch.int64).pin_memory())
         true_prepare(self, *arguments, **options)
         torch.cuda.default_stream().synchronize()      # of this stream alone: looks wait for the start word in theirs
-        time.sleep(GAP_S)
+        for number in range(GAPS):
+            driver.write_word(driver.LEGACY, words[0].data_ptr(), number)      # after such a write the GPU looks whose wait is over
+            time.sleep(GAP_S)
+
+    def note_preparation(self: CudaRig) -> None:
+        true_note(self)
+        self.is_void = False
 
     _replace(CudaArena, "prepare", prepare)
+    _replace(CudaRig, "_note_preparation", note_preparation)
 
 
 def without_twin() -> None:
@@ -94,21 +107,8 @@ def without_twin() -> None:
     _replace(House, "null_block", null_block)
 
 
-def without_quiet_null() -> None:
-    """A null call that something slowed counts like any other, even more: the slowest of a block is its time."""
-    true_null_block = _part(House, "null_block")
-
-    def null_block(self: House, *arguments: Any, **options: Any) -> list[float]:
-        walls: list[float] = true_null_block(self, *arguments, **options)
-        return [max(walls)] * len(walls)
-
-    _replace(House, "null_block", null_block)
-    _replace(House, "quiet_us", lambda self, layout: math.inf)
-
-
 DEFENCES: dict[str, Callable[[], None]] = {
     "looks": without_looks, "late_binding": without_late_binding, "one_graph": without_one_graph, "twin": without_twin,
-    "quiet_null": without_quiet_null,
 }
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from kernelderby.core.devices import COMPILE_TARGETS, DeviceClass
 from kernelderby.core.duel import Duel
 from kernelderby.core.errors import BoxStuck, RunnerUnhealthy
+from kernelderby.core.light import DATASHEET, Work
 from kernelderby.core.problem import Case
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.text import clean_text
@@ -23,7 +24,7 @@ from kernelderby.judge.referee.entry import LEAD_IN, Entry, Played
 from kernelderby.judge.referee.findings import Ended, Finding, with_limit
 from kernelderby.judge.referee.hidden import play_hidden
 from kernelderby.judge.referee.house import House
-from kernelderby.judge.referee.inputs import ProblemCode, Seeds, cases_for
+from kernelderby.judge.referee.inputs import Drawn, ProblemCode, Seeds, cases_for
 from kernelderby.judge.referee.inspecting import inspect
 from kernelderby.judge.referee.kinds import Plan, kind_of
 from kernelderby.judge.referee.link import Challenge, Job, Link
@@ -32,6 +33,7 @@ from kernelderby.judge.referee.results import Record, Timed
 from kernelderby.judge.referee.seat import Seat
 from kernelderby.judge.referee.serving import play_serving, service_of
 from kernelderby.judge.referee.steadiness import numbers
+from kernelderby.judge.referee.work import work_of
 
 COMPILE_S = 30.0
 MOST_REPORTS = 32
@@ -173,6 +175,7 @@ class Referee:
             before = time.monotonic()
             drawn = entry.play_block(played, plan.calls)
             entry_s += time.monotonic() - before
+            timed.works += self._works(played.case, drawn)
             if plan.has_baseline:
                 timed.baseline_us.append(self._house.baseline_block(link, bound, [inputs.data for inputs in drawn], played.lead_in,
                                                                       armed=played.is_armed))
@@ -181,6 +184,12 @@ class Referee:
         timed.null_us.append(self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed))
         entry.spent.time += time.monotonic() - started - entry_s
         return timed
+
+    def _works(self, case: Case, drawn: list[Drawn]) -> list[Work]:
+        """What each call asked for, where the class has a speed of light."""
+        if self._device.name not in DATASHEET:
+            return []
+        return [work_of(self._problem.spec, case, inputs.data) for inputs in drawn]
 
     def _compiled(self, entry: Entry, job: Job) -> list[CompileReport]:
         """What a Triton entry's kernels compile to, in the box's own words; nothing when it says nothing sensible."""

@@ -1,12 +1,14 @@
 """What a judging gathers, and the verdict it becomes."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from kernelderby.core.devices import DeviceClass
-from kernelderby.core.light import DATASHEET, Light, light
+from kernelderby.core.light import DATASHEET, Light, Work, light
+from kernelderby.core.problem import Case
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.scoring import bootstrap_ci, estimate, geomean, median_of
 from kernelderby.core.submission import source_sha
@@ -16,7 +18,6 @@ from kernelderby.judge.referee.findings import Ended, Finding, ended
 from kernelderby.judge.referee.kinds import kind_of
 from kernelderby.judge.referee.link import Job
 from kernelderby.judge.referee.steadiness import is_repeat_suspect, outside
-from kernelderby.judge.referee.work import work_of
 
 LAUNCH_BOUND_US = 50.0      # shorter cases mostly measure the start of a call
 MEASURED_AGAIN = 0.01       # two measurements of one ceiling lie so far apart
@@ -29,6 +30,7 @@ class Timed:
     null_us: list[list[float]] = field(default_factory=list)
     prepared_us: list[float] = field(default_factory=list)     # of the null calls
     baseline_us: list[list[float]] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)            # of the entry's calls, which differ where lengths are drawn
 
 
 class Record:
@@ -89,8 +91,8 @@ class Record:
         time_us = median_of(self._blocks[name])
         return result.model_copy(update={
             "time_us": time_us, "ci_us": (min(low, time_us), max(high, time_us)), "calls": sum(map(len, self._blocks[name])),
-            "armed": played.is_armed, "speed_of_light": self._share_of_light(played, time_us),
-            "of_measured": self._share_of_measured(played, time_us),
+            "armed": played.is_armed, "speed_of_light": self._share_of_light(played.case, timed.works, time_us),
+            "of_measured": self._share_of_measured(played.case, timed.works, time_us),
             "claimed_us": float(f"{median(played.claims_us):.5g}") if played.claims_us else None,
             "baseline_us": median_of(self._baseline[name]) if timed.baseline_us else None})
 
@@ -111,23 +113,23 @@ class Record:
     def _net(self, walls_us: list[float], null_us: float) -> list[float]:
         return [max(self._kind.least_us, wall - null_us) for wall in walls_us]
 
-    def _share_of_light(self, played: Played, time_us: float) -> float | None:
-        """How near the time comes to the shortest possible; None on a CPU. Raises Ended when it lies beneath."""
+    def _share_of_light(self, case: Case, works: Sequence[Work], time_us: float) -> float | None:
+        """How near the time comes to the shortest possible for half of the calls; None on a CPU. Raises Ended when it lies beneath."""
         if self._device.name not in DATASHEET:
             return None
-        least = light(work_of(self._problem.spec, played.case, played.warm.data), DATASHEET[self._device.name], played.case.dtype)
-        self._lights[played.case.name] = least
+        least = _middle([light(work, DATASHEET[self._device.name], case.dtype) for work in works])
+        self._lights[case.name] = least
         if time_us < least.firm_us:
-            raise ended(Outcome.REFUSED, f"Case {played.case.name}: {time_us:.1f} µs is less than this GPU needs to do the work at all "
+            raise ended(Outcome.REFUSED, f"Case {case.name}: {time_us:.1f} µs is less than this GPU needs to do the work at all "
                                          f"({least.firm_us:.1f} µs).", Gate.HONEST_TIME)
         return least.us / time_us
 
-    def _share_of_measured(self, played: Played, time_us: float) -> float | None:
+    def _share_of_measured(self, case: Case, works: Sequence[Work], time_us: float) -> float | None:
         """The same against what `derby calibrate` measured; None where it measured nothing of the kind."""
-        measured, dtype = self._job.runner.measured, played.case.dtype
+        measured, dtype = self._job.runner.measured, case.dtype
         if measured is None or (dtype not in measured.flops and dtype in DATASHEET[self._device.name].flops):
             return None
-        least = light(work_of(self._problem.spec, played.case, played.warm.data), measured, dtype)
+        least = _middle([light(work, measured, dtype) for work in works])
         self._is_above_measured |= time_us * (1 + MEASURED_AGAIN) < least.likely_us
         return least.us / time_us
 
@@ -162,6 +164,11 @@ class Record:
                 **({"prepared_us": _rounded(self._prepared)} if self._prepared else {}),
                 **({"serves": self.serves} if self.serves else {}),
                 **({"void_blocks_us": _rounded(self._void), "gauges": self._gauges} if self._device.arch else {})}
+
+
+def _middle(lights: Sequence[Light]) -> Light:
+    """The median, as times are."""
+    return sorted(lights, key=lambda light: light.us)[len(lights) // 2]
 
 
 def _rounded(value: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelderby.core.devices import CPU, DEVICES
-from kernelderby.core.light import Ceilings
+from kernelderby.core.light import Ceilings, Work
 from kernelderby.core.problem_folder import load_problem
 from kernelderby.core.runner import UNKNOWN_RUNNER, RunnerFacts
 from kernelderby.core.verdict import Flag, Mode, Outcome, Verdict
@@ -20,6 +20,8 @@ from kernelderby.judge.referee.steadiness import Gauged, Reading
 
 TINY = Path(__file__).parent.parent / "tiny/problems/warmup/double"
 NULL_US, BLOCKS = 150.0, 4
+FLOPS = 2 * 12 * 300.0
+WORKS = [Work(flops=share * FLOPS, bytes=0.0, exps=0.0) for share in (0.9, 1.1, 1.0, 0.8, 1.2)]      # as lengths are drawn
 STEADY = Gauged(before=Reading(sm_clock_mhz=1980, reasons=()), after=Reading(sm_clock_mhz=1980, reasons=()))
 HOT = Gauged(before=Reading(sm_clock_mhz=1980, reasons=()), after=Reading(sm_clock_mhz=1980, reasons=("hw_thermal_slowdown",)))
 CERTIFIED = RunnerFacts(gpu="GPU-1", certificate="c0ffee")
@@ -35,7 +37,7 @@ def judged(runner: RunnerFacts, net_us: list[float] | None = None, gauged: list[
     record = Record(problem, device, Job(submission=None, attempt=1, mode=Mode.RANKED, file_name="a.py", seed=bytes(32), source=b"",
                                          runner=runner))
     try:
-        record.add(played, Timed(null_us=[[NULL_US] * 20] * 2), BLOCKS)
+        record.add(played, Timed(null_us=[[NULL_US] * 20] * 2, works=WORKS), BLOCKS)
     except Ended as end:
         record.finding = end.finding
     return record.verdict()
@@ -50,7 +52,7 @@ def test_only_a_certificate_that_holds_spares_the_flag(runner: RunnerFacts, flag
 
 @pytest.mark.parametrize(("light_us", "flagged"), [(35.0, False), (352.0, False), (360.0, True)], ids=["far", "as measured", "past it"])
 def test_a_time_past_the_measured_light_is_accepted_and_flagged(light_us: float, flagged: bool) -> None:
-    flops = 2 * 12 * 300 / (light_us * 1e-6)
+    flops = FLOPS / (light_us * 1e-6)
     measured = Ceilings(flops={"float32": flops, "bfloat16": flops}, bytes=4e12, exps=4e12, cache_bytes=0)
 
     verdict = judged(replace(CERTIFIED, measured=measured))
