@@ -61,10 +61,11 @@ class Bench:
         return Job(submission=None, attempt=1, problem=problem, device=self.device, mode=mode, file_name=name, source=data,
                    seed=torch.randint(256, (32,), dtype=torch.uint8).numpy().tobytes())
 
-    def run(self, source: str | bytes, problem: Problem, mode: Mode = Mode.BENCHMARK, name: str = "submission.py") -> tuple[Verdict, float]:
-        """A verdict, and the seconds from claim to verdict. Raises TimeoutError for one that takes longer than a judging may."""
+    def run(self, source: str | bytes, problem: Problem, mode: Mode = Mode.BENCHMARK, name: str = "submission.py",
+            within_s: float = LONGEST_JUDGING_S) -> tuple[Verdict, float]:
+        """A verdict, and the seconds from claim to verdict. Raises TimeoutError for one that takes longer."""
         job, started = self.job(source, problem, mode, name), time.monotonic()
-        with at_most(LONGEST_JUDGING_S):
+        with at_most(within_s):
             verdict = self.judge.judge(job, lambda kind, data: None, lambda: False)
         return verdict, time.monotonic() - started
 

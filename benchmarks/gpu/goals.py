@@ -33,14 +33,19 @@ def _outcomes(found: Any) -> list[Row]:
 
 
 def _speed(found: Any) -> list[Row]:
-    runs = found["vector_add"]
-    seconds = max(run["seconds"] for run in runs)
-    good = all(run["verdict"]["outcome"] == ACCEPTED and run["verdict"]["cases"][0]["calls"] == 100 for run in runs)
-    shown = f"{seconds:.2f} s{'' if good else ', not all accepted'}"
-    rows: list[Row] = [("vector_add 16384², 100 calls: 4 s", shown, seconds <= 4 and good)]
+    rows = [_addition(found["vector_add"])]
     for name in ("gqa_paged_decode", "prefill_causal"):
         rows += _ranked(name, found.get(name))
-    return rows + _cu(found.get("cu"))
+    return rows + _cu(found.get("cu")) + _inline(found.get("load_inline"))
+
+
+def _addition(runs: Any) -> Row:
+    goal = "vector_add 16384², 100 calls: 4 s"
+    if not runs:
+        return goal, "", None
+    seconds = max(run["seconds"] for run in runs)
+    good = all(run["verdict"]["outcome"] == ACCEPTED and run["verdict"]["cases"][0]["calls"] == 100 for run in runs)
+    return goal, f"{seconds:.2f} s{'' if good else ', not all accepted'}", seconds <= 4 and good
 
 
 def _ranked(name: str, run: Any) -> list[Row]:
@@ -56,8 +61,16 @@ def _cu(runs: Any) -> list[Row]:
         return [(".cu built: 6 s on 2 cores", "", None), (".cu from the cache: 0.05 s", "", None)]
     cold, *cached = (run["verdict"]["stages_s"].get("build", 0.0) for run in runs)
     good = all(run["verdict"]["outcome"] == ACCEPTED for run in runs)
-    return [(".cu built: 6 s on 2 cores", f"{cold:.2f} s on this machine's cores{'' if good else ', not accepted'}", cold <= 6 and good),
+    return [(".cu built: 6 s on 2 cores", f"{cold:.2f} s{'' if good else ', not accepted'}", cold <= 6 and good),
             (".cu from the cache: 0.05 s", f"{median(cached):.3f} s", median(cached) <= 0.05 and good)]
+
+
+def _inline(run: Any) -> list[Row]:
+    goal = "load_inline hello built: 15 s on 16 cores"
+    if not run:
+        return [(goal, "", None)]
+    seconds, outcome = run["verdict"]["stages_s"].get("build", 0.0), run["verdict"]["outcome"]
+    return [(goal, f"{outcome}, {seconds:.2f} s on this machine's cores", seconds <= 15 and outcome == ACCEPTED)]
 
 
 def _agreement(found: Any) -> list[Row]:
@@ -74,15 +87,15 @@ def _spread(found: Any) -> list[Row]:
 
 
 def _resolution(found: Any) -> list[Row]:
-    apart, same = found["right_sign"], found["holds_0"]
-    decided = found["decided"]
-    return [("two kernels 1 % apart: right in 95 % of 40 duels", f"{_share(apart)} of {decided[0]}", _at_least(apart, 0.95, decided[0])),
-            ("a kernel against itself: holds 0 in 90 %", f"{_share(same)} of {decided[1]}", _at_least(same, 0.9, decided[1]))]
+    apart, same = found["decided"]
+    return [_duels("two kernels 1 % apart: right in 95 % of 40 duels", found["right_sign"], 0.95, apart),
+            _duels("a kernel against itself: holds 0 in 90 %", found["holds_0"], 0.9, same)]
 
 
-def _at_least(share: float | None, wanted: float, duels: int) -> bool | None:
-    """Fewer than 40 duels prove nothing."""
-    return None if share is None or duels < 40 else share >= wanted
+def _duels(goal: str, share: float | None, wanted: float, decided: int) -> Row:
+    """Fewer than 40 decided duels prove nothing."""
+    shown = "" if share is None else f"{share:.1%}, "
+    return goal, f"{shown}n = {decided}", share >= wanted if share is not None and decided >= 40 else None
 
 
 def _attacks(found: Any) -> list[Row]:
@@ -94,11 +107,7 @@ def _attacks(found: Any) -> list[Row]:
 
 
 def _questions(found: Any) -> list[Row]:
-    return [(row["question"], row["answer"] or row.get("failed", "")[:44], bool(row["answer"]) or None) for row in found]
-
-
-def _share(share: float | None) -> str:
-    return "none decided" if share is None else f"{share:.0%}"
+    return [(row["question"], row["answer"] or row.get("failed", "")[:60], bool(row["answer"]) or None) for row in found]
 
 
 _WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}

@@ -20,10 +20,10 @@ def reports(log: str, arch: str, ptx: str) -> list[CompileReport]:
     named = _BODY.split(ptx)[1:]
     bodies, rows = dict(zip(named[0::2], named[1::2], strict=True)), []
     for symbol, name, text in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
-        shared = _number(r"(\d+)(?:\+\d+)? bytes smem", text) or 0
+        shared = _number(r"(?<!\d)(\d{1,12})(?:\+\d{1,12})? bytes smem", text) or 0
         rows.append(CompileReport(
-            kernel=_shown(name), arch=arch, registers=_number(r"Used (\d+) registers", text), shared_bytes=shared,
-            spills=(_number(r"(\d+) bytes spill stores", text) or 0) // 4, tensor_core=_tensor_core(bodies.get(symbol, ptx)),
+            kernel=_shown(name), arch=arch, registers=_number(r"Used (\d{1,12}) registers", text), shared_bytes=shared,
+            spills=(_number(r"(?<!\d)(\d{1,12}) bytes spill stores", text) or 0) // 4, tensor_core=_tensor_core(bodies.get(symbol, ptx)),
             would_launch=shared <= SHARED_LIMIT))
     return rows[:MOST_ROWS]
 
@@ -39,7 +39,7 @@ def _tensor_core(text: str) -> str | None:
 
 def _number(pattern: str, text: str) -> int | None:
     found = re.search(pattern, text)
-    return min(int(found[1][:12]), _LARGEST) if found else None
+    return min(int(found[1]), _LARGEST) if found else None
 
 
 def _shown(name: str) -> str:
