@@ -39,7 +39,7 @@ def _all(settings: Settings) -> Iterator[Check]:
     from kernelderby.cli import machine_checks
 
     yield from machine_checks.run()
-    yield from _guarded("sandbox", lambda: list(_sandbox(settings)))
+    yield from _guarded("sandbox", lambda: [_toolkit(), *_sandbox(settings)])
     yield from _guarded("certificate", lambda: _runner(settings))
     yield from _guarded("services", lambda: _services(settings))
 
@@ -64,6 +64,17 @@ def _runner(settings: Settings) -> list[Check]:
     from kernelderby.cli import runner
 
     return runner.state(settings)
+
+
+def _toolkit() -> Check:
+    from kernelderby.judge.acceptance.here import toolkit
+
+    found = toolkit()
+    if found.cuda and found.gxx:
+        return Check(part="CUDA toolkit", works=True, found=str(found.cuda))
+    fix = "apt-get install g++" if found.cuda else "install NVIDIA's toolkit, 12.8 or newer: nvcc in /usr/local/cuda or on PATH"
+    return Check(part="CUDA toolkit", works=None, found="no g++ for it" if found.cuda else "none", fix=fix,
+                 still="PyTorch and Triton entries; a `.cu` or `load_inline` cannot be compiled")
 
 
 def _sandbox(settings: Settings) -> Iterator[Check]:

@@ -20,7 +20,7 @@ from kernelderby.core.verdict import Mode, State
 
 _LOOK_S = 1.0      # how often a server is asked whether a duel is over
 
-Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A submission's number, or a file.", show_default=False)]
+Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="A submission's number, or a file. Both of one kind.", show_default=False)]
 
 
 def duel(
@@ -36,10 +36,10 @@ def duel(
 
     For two files, P is a problem's name or the path of its folder. Ends with 0 when the duel was decided, a tie is an answer too.
     """
-    if a.isdigit() and b.isdigit():
+    if _is_number(a) and _is_number(b):
         data = _on_server(Server(Settings.from_env()), int(a), int(b))
         found, names = Duel.model_validate(data["result"]), (f"submission {a}", f"submission {b}")
-    elif a.isdigit() or b.isdigit():
+    elif _is_number(a) or _is_number(b):
         raise RequestError("Name two submissions, or two files: a file and a submission do not meet on one machine.")
     else:
         found, names = _here(Path(a), Path(b), problem, device, seed, sandbox), (a, b)
@@ -61,9 +61,14 @@ def duel_lines(found: Duel, a: str, b: str) -> list[str]:
     if found.void or found.ratio is None or found.ratio_ci is None:
         return [f"The duel is void: {found.void}"]
     low, high = found.ratio_ci
-    said = f"{found.faster and names[found.faster]} is faster." if found.faster else "No difference shown."
+    said = f"{names[found.faster]} is faster." if found.faster else "No difference shown."
     return [said, f"  {names['a']} takes {found.ratio:.4f} times as long as {names['b']} (95 %: {low:.4f} to {high:.4f}), "
                   f"{found.problem} on {found.device}."]
+
+
+def _is_number(entry: str) -> bool:
+    """Whether it can name a submission."""
+    return entry.isdecimal() and len(entry) < 20
 
 
 def _on_server(server: Server, a: int, b: int) -> dict[str, Any]:

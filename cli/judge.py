@@ -57,8 +57,12 @@ def run(job: "Job", sandbox: str | None) -> Verdict:
 
 
 def job_of(settings: Settings, name: str, source: bytes, problem: str | None, device: str | None, mode: Mode, seed: str | None) -> "Job":
-    """What is to be judged: what is not said is taken from the file's header. Raises RequestError where that does not say it either."""
+    """What is to be judged: what is not said is taken from the file's header.
+
+    Raises RequestError where that does not say it either, and NvmlUnavailable for a GPU class where there is no GPU.
+    """
     from kernelderby.core.problem_folder import find_problem
+    from kernelderby.judge.acceptance.here import need_gpu
     from kernelderby.judge.job import Job
 
     said = read_directives(source.decode())
@@ -66,6 +70,7 @@ def job_of(settings: Settings, name: str, source: bytes, problem: str | None, de
     if wanted is None:
         raise RequestError("Which problem? Say --problem P, or write a line `#!POPCORN leaderboard P` at the top of the file.")
     chosen = devices.device(device or (said.devices[0] if said.devices else "cpu"))
+    need_gpu(settings, chosen)
     drawn = hashlib.sha256(seed.encode()).digest() if seed is not None else secrets.token_bytes(32)
     return Job(submission=None, attempt=1, problem=find_problem(wanted, settings.problems), device=chosen, mode=mode, file_name=name,
                source=source, seed=drawn)

@@ -12,6 +12,8 @@ def read_kernel(file: Path) -> bytes:
         if file.stat().st_size > LIMIT_BYTES:
             raise SourceTooLarge
         source = file.read_bytes()
+    except FileNotFoundError:
+        raise RequestError(f"{file} cannot be read: there is no such file here.") from None
     except OSError as error:
         raise RequestError(f"{file} cannot be read: {error.strerror}.") from None
     read_source(file.name, source)

@@ -76,7 +76,7 @@ def verdict_lines(verdict: Verdict, file: str = "FILE") -> list[str]:
         untried = ", not run on them" if verdict.device == "cpu" else ""
         lines += ["", f"  Compiled for these GPUs{untried}:", *map(_compiled, verdict.compile)]
     if verdict.log and not (verdict.accepted and verdict.mode is Mode.RANKED):
-        lines += ["", "Your program printed:", *(f"  {line}" for line in verdict.log.splitlines()[-20:])]
+        lines += ["", "Your program and its compilers printed:", *(f"  {line}" for line in verdict.log.splitlines()[-20:])]
     if advice := _next(verdict, shlex.quote(file)):
         lines += ["", advice]
     return lines

@@ -34,13 +34,15 @@ def build() -> typer.Typer:
 def check(problem: NameOrPath, device: Device = "cpu", as_json: AsJson = False) -> None:
     """Hold a problem to its promises: each bundled submission gets the outcome of its folder, the reference is sound."""
     from kernelderby.core.problem_folder import find_problem
+    from kernelderby.judge.acceptance.here import need_gpu
     from kernelderby.judge.judging import open_judge
     from kernelderby.judge.problem_check import check_problem
 
     settings = Settings.from_env()
-    found = find_problem(problem, settings.problems)
+    found, chosen = find_problem(problem, settings.problems), devices.device(device)
+    need_gpu(settings, chosen)
     with open_judge(settings, settings.sandbox) as judge:
-        rows = check_problem(found, devices.device(device), judge, lambda row: say(_line(row)))
+        rows = check_problem(found, chosen, judge, lambda row: say(_line(row)))
     sound = all(row.ok for row in rows)
     if as_json:
         print_json({"problem": found.name, "version": found.version, "sound": sound, "checks": [asdict(row) for row in rows]})

@@ -1,8 +1,8 @@
 """`derby receipt`: read and check what a server signed."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +19,14 @@ from kernelderby.core.text import clean_text, one_line
 
 _ROUNDED_US = 0.0005     # of each time in a receipt; the score was made before they were rounded
 _LARGEST = 64 << 20      # bytes of a receipt's file
+_DIGITS = 19             # of a submission's number
 _UNKNOWN = ("UNKNOWN KEY: it is signed with the key {}, which is not among those known here ({}). If another server signed it, "
             "name that server's public key with --key.")
 _ALTERED = "ALTERED: this is not what the key {} signed."
 _UNSIGNED = ("UNSIGNED: no server vouches for this. A verdict of `derby judge` is made here and never signed; "
              "`derby submit` gets one that is.")
 _SEEDS = {"opens": "The revealed seed is the one committed to.", "wrong": "THE REVEALED SEED IS NOT the one committed to."}
+_OTHER = "ANOTHER'S: this is no receipt of submission {}."
 _NAMED = ("submission", "attempt", "problem", "version", "device", "mode", "outcome")
 
 
@@ -97,16 +99,27 @@ def _contents(signed: Mapping[str, Any], told: dict[str, Any]) -> Checked:
 
 
 def _check(settings: Settings, name: str, key: str | None) -> Checked:
-    server = Server(settings)
+    server, file = Server(settings), _file(name)
     try:
-        signed = _read(Path(name)) if Path(name).is_file() else _fetched(server, name)
+        signed = _read(file) if file else _fetched(server, name)
     except NotSigned:
         return Checked(sound=False, signature="unsigned", message=_UNSIGNED)
-    return check(signed, _keys(server, key))
+    found = check(signed, _keys(server, key))
+    if file or found.submission == int(name):
+        return found
+    return replace(found, sound=False, message=f"{_OTHER.format(int(name))}\n{found.message}")
+
+
+def _file(name: str) -> Path | None:
+    """The file of that name, where there is one."""
+    try:
+        return Path(name) if Path(name).is_file() else None
+    except (OSError, ValueError):      # no file can have that name
+        return None
 
 
 def _fetched(server: Server, name: str) -> dict[str, Any]:
-    if not name.isdecimal():
+    if not name.isdecimal() or len(name) > _DIGITS:
         raise RequestError(f"There is no file {one_line(name, 120)!r}. Name a receipt's file, or a submission by its number.")
     return server.get(f"submissions/{name}/receipt", "signature")
 
@@ -115,7 +128,7 @@ def _read(file: Path) -> dict[str, Any]:
     """A receipt from its own file, or from a verdict's. Raises NotSigned, RequestError."""
     try:
         with file.open("rb") as opened:
-            data = json.loads(opened.read(_LARGEST))
+            data = json.loads(opened.read(_LARGEST), object_pairs_hook=_object)
     except (OSError, ValueError, RecursionError) as error:
         raise RequestError(f"{file} cannot be read as JSON: {one_line(error, 120)}.") from None
     if not isinstance(data, dict):
@@ -127,13 +140,22 @@ def _read(file: Path) -> dict[str, Any]:
     return receipt_of(data)
 
 
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object that every reader reads alike. Raises ValueError for one that says something twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object in it says the same name twice")
+    return found
+
+
 def _keys(server: Server, key: str | None) -> dict[str, str]:
     """Public keys by id: the one that was named, else the server's."""
     from kernelderby.judge.receipts import is_public_key, key_id
 
     if key is None:
         return {key_id(row["public"]): row["public"] for row in server.get("keys", "keys")["keys"]}
-    text = Path(key).read_text().strip() if len(key) < 200 and Path(key).is_file() else key.strip()
+    file = _file(key)
+    text = file.read_text(errors="replace").strip() if file else key.strip()
     if not is_public_key(text):
         raise RequestError("--key is no public key: it is 43 characters of base64url, as the server's /api/v1/keys says it.")
     return {key_id(text): text}

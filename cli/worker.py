@@ -18,8 +18,11 @@ def worker(
 ) -> None:
     """Judge submissions of one device class, until it is ended. SIGTERM lets it finish or hand back its run."""
     known = devices.device(device)
+    from kernelderby.judge.acceptance.here import need_gpu
     from kernelderby.judge.worker import run_worker
 
     logs.set_up(logging.INFO)
     settings = Settings.from_env()
-    run_worker(settings if gpu is None else replace(settings, gpu=gpu), known.name)
+    settings = settings if gpu is None else replace(settings, gpu=gpu)
+    need_gpu(settings, known)
+    run_worker(settings, known.name)

@@ -54,7 +54,7 @@ def choose_device(asked: str | None, directives: Directives, offered: Sequence[s
         name = _implied_device(directives, offered)
         inferred.append("device")
     if name not in offered:
-        raise NotFound(f"This problem has no board for {name}. It has: {', '.join(offered) or 'none'}.")
+        raise NotFound(f"This problem has no board for {name} on this server. It has: {', '.join(offered) or 'none'}.")
     return name
 
 

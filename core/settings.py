@@ -101,7 +101,6 @@ def _lookup(environ: Mapping[str, str], name: str) -> str | None:
 def _parse(name: str, value: str, kind: type[Any]) -> Any:
     if issubclass(kind, Path):
         return Path(value)
-    try:
-        return kind(value)
-    except ValueError:
-        raise SetupError(f"DERBY_{name.upper()} must be {'a whole number' if kind is int else kind.__name__}; it is {value!r}.") from None
+    if issubclass(kind, int) and not (value.isdecimal() and len(value) < 10):
+        raise SetupError(f"DERBY_{name.upper()} must be a whole number, 0 or more; it is {value[:40]!r}.")
+    return kind(value)

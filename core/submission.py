@@ -44,7 +44,7 @@ def read_source(file_name: str, source: bytes) -> str:
     if not file_name.lower().endswith(SUFFIXES):
         raise BadSource(f"The file's name must end in {' or '.join(SUFFIXES)}; this one is {file_name[-40:]!r}.")
     if not source.strip():
-        raise BadSource("The file is empty. Send a file that defines custom_kernel(data).")
+        raise BadSource("The file is empty. Send the source of a kernel: a problem's starters show what it holds.")
     if b"\0" in source:
         raise BadSource("The file holds NUL bytes, so it is not a text file. Send the kernel's source.")
     try:

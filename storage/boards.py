@@ -88,6 +88,8 @@ def follow(session: Session, submission: Submission) -> None:
         session.add(found)
         session.flush()
     # read under the board's lock: of two runs that end at once, the later one sees the other
+    if _lost_to(session, found.leader, submission):
+        found.leader = submission.id
     found.leader = _leader(session, found)
     session.flush()
 
@@ -98,6 +100,13 @@ def settle(session: Session, board_id: int) -> None:
     assert found is not None, "a duel names its board"
     found.leader = _leader(session, found)
     session.flush()
+
+
+def _lost_to(session: Session, leader: int | None, back: Submission) -> bool:
+    """Whether the leader lost a duel for the crown to an entry that is judged again: it leads since that one was away."""
+    holder = session.get(Submission, leader) if leader and back.competes else None
+    duel = duels.for_crown(session, holder, back) if holder else None
+    return duel is not None and duel.ratio_low is not None and duel.ratio_low > 1
 
 
 def _leader(session: Session, board: Board) -> int | None:

@@ -57,6 +57,7 @@ def _asked_for() -> tuple[list[str], Options, list[Path]]:
     parser.add_argument("--device", default="h200")
     parser.add_argument("--only", type=_names(SECTIONS), default=list(SECTIONS), help=f"{', '.join(SECTIONS)}; or none")
     parser.add_argument("--attacks", type=_names([attack.name for attack in GALLERY]), default=[attack.name for attack in GALLERY])
+    parser.add_argument("--speed", type=_names(speed.PARTS), default=list(speed.PARTS), help=f"parts of it: {', '.join(speed.PARTS)}")
     parser.add_argument("--judgings", type=int, default=20, help="of the spread")
     parser.add_argument("--resolution", choices=("both", *resolution.KINDS), default="both", help="which half of it")
     parser.add_argument("--duels", type=int, default=40, help="of each kind of the resolution")
@@ -64,8 +65,8 @@ def _asked_for() -> tuple[list[str], Options, list[Path]]:
     parser.add_argument("--merge", type=Path, nargs="+", default=[], help="results of other runs, for the closing table")
     given = parser.parse_args()
     kinds = resolution.KINDS if given.resolution == "both" else (given.resolution,)
-    return given.only, Options(out=given.out, device=given.device, attacks=tuple(given.attacks), judgings=given.judgings,
-                               duels=given.duels, kinds=kinds, limit_s=given.limit_s), given.merge
+    return given.only, Options(out=given.out, device=given.device, attacks=tuple(given.attacks), speed=tuple(given.speed),
+                               judgings=given.judgings, duels=given.duels, kinds=kinds, limit_s=given.limit_s), given.merge
 
 
 def _names(known: Any) -> Callable[[str], list[str]]:

@@ -116,7 +116,7 @@ def _start_referees(bench: Bench, problems: dict[int, Problem], attacks: Sequenc
     started: Started = {}
     for defence, n in wanted:
         with _without(defence) if defence else nullcontext():
-            process = referees.RefereeProcess(problems[n], bench.device)
+            process = referees.RefereeProcess(problems[n], bench.device, bench.judge._referees._gpu)
         started.setdefault(defence, referees.Referees())._warm[referees._key(problems[n], bench.device)] = process
     return started
 

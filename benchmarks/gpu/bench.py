@@ -36,6 +36,7 @@ class Options:
     out: Path
     device: str
     attacks: tuple[str, ...]        # names of the gallery
+    speed: tuple[str, ...]          # parts of it
     judgings: int                   # of the spread
     duels: int                      # of each kind
     kinds: tuple[str, ...]          # of duels: `same`, `apart`

@@ -23,13 +23,10 @@ CU = ROOT / "problems/warmup/vector_add/starter.cu"
 
 def measure(bench: Bench) -> Any:
     """Seconds from claim to verdict, by what was judged."""
-    parts: dict[str, Callable[[], Any]] = {"vector_add": partial(_vector_add, bench)}
-    parts |= {Path(name).name: partial(_ranked, bench, name) for name in ATTENTION}
-    parts |= {"cu": partial(_cu, bench), "load_inline": partial(_inline, bench)}
     found: dict[str, Any] = {}
-    for name, part in parts.items():
+    for name in bench.options.speed:
         try:
-            found[name] = part()
+            found[name] = PARTS[name](bench)
         except (DerbyError, TimeoutError) as error:
             print(f"speed {name}: {type(error).__name__}: {error}", flush=True)
             found[name] = None
@@ -91,6 +88,11 @@ def _inline(bench: Bench) -> dict[str, Any]:
     with vector_add([case(16_777_216)]) as problem:
         bench.run(HONEST, problem, Mode.TEST)
         return _judged(bench, source, problem, Mode.TEST, "submission.py")
+
+
+PARTS: dict[str, Callable[[Bench], Any]] = {
+    "vector_add": _vector_add, **{Path(name).name: partial(_ranked, name=name) for name in ATTENTION}, "cu": _cu, "load_inline": _inline,
+}
 
 
 def _judged(bench: Bench, source: str | bytes, problem: Problem, mode: Mode, name: str) -> dict[str, Any]:

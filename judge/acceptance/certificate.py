@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -75,10 +76,11 @@ def facts_of(settings: Settings, machine: Machine) -> RunnerFacts:
     """The same for a machine that is known."""
     calibration, report = read(calibration_file(settings, machine.uuid)), read(certificate_file(settings, machine.uuid))
     measured = calibration.get("measured") if calibration.get("device") == machine.device else None
+    ceilings = _ceilings(measured, calibration_file(settings, machine.uuid)) if measured else None
     failed = why_void(report, machine, load_key(settings).public) if report else None
     holds = bool(report) and failed is None
     bound = report.get("bound", {}) if holds else {}
-    return RunnerFacts(gpu=machine.uuid, measured=Ceilings(**measured) if measured else None, failed_check=failed,
+    return RunnerFacts(gpu=machine.uuid, measured=ceilings, failed_check=failed,
                        certificate=report["id"] if holds else None, bound_share=bound.get("share", 0.0), bound_us=bound.get("us", 0.0))
 
 
@@ -98,8 +100,8 @@ def read(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
-        raise SetupError(f"{path} cannot be read. Delete it, and run `derby calibrate` and `derby runner accept` again.") from None
+    except (OSError, ValueError, RecursionError):
+        raise _spoilt(path) from None
     return found if isinstance(found, dict) else {}
 
 
@@ -112,6 +114,22 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
         partly.replace(path)
     except OSError as error:
         raise SetupError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _ceilings(measured: Any, path: Path) -> Ceilings:
+    """The rates of a calibration's file, whoever wrote there. Raises SetupError."""
+    try:
+        found = Ceilings(**measured)
+        rates = [*found.flops.values(), found.bytes, found.exps, found.cache_bytes]
+        if "float32" in found.flops and all(0 < rate < math.inf for rate in rates):
+            return found
+    except (AttributeError, TypeError):
+        pass
+    raise _spoilt(path)
+
+
+def _spoilt(path: Path) -> SetupError:
+    return SetupError(f"{path} cannot be read. Delete it, and run `derby calibrate` and `derby runner accept` again.")
 
 
 def _version(package: str) -> str:

@@ -1,16 +1,36 @@
 """The runner that this machine is."""
 
+from pathlib import Path
+
 from kernelderby.core.devices import DEVICES, DeviceClass, class_of_gpu
 from kernelderby.core.errors import RequestError
 from kernelderby.core.runner import RunnerFacts
 from kernelderby.core.settings import Settings
 from kernelderby.judge.acceptance.certificate import facts_of, machine_of
+from kernelderby.judge.build.toolkit import Toolkit, find_toolkit
 from kernelderby.judge.referee.cuda.nvml import Gpu, NvmlUnavailable
 
 
 def this_gpu(settings: Settings) -> Gpu:
     """The GPU that judging uses. Raises NvmlUnavailable."""
-    return Gpu(settings.gpu)
+    try:
+        return Gpu(settings.gpu)
+    except NvmlUnavailable as error:
+        if _node(settings).exists():
+            raise
+        missing = f"There is no NVIDIA GPU here to use ({_node(settings)} is missing), and this needs one."
+        raise NvmlUnavailable(f"{missing} {error.message}") from None
+
+
+def need_gpu(settings: Settings, device: DeviceClass) -> None:
+    """Raises NvmlUnavailable for a GPU class where there is no GPU."""
+    if device.arch is not None and not _node(settings).exists():
+        this_gpu(settings)
+
+
+def toolkit() -> Toolkit:
+    """The compilers that are installed here."""
+    return find_toolkit()
 
 
 def class_of(gpu: Gpu, said: str | None) -> DeviceClass:
@@ -32,3 +52,7 @@ def this_runner(settings: Settings) -> RunnerFacts | None:
         return facts_of(settings, machine_of(class_of(gpu, None), gpu))
     except (NvmlUnavailable, RequestError):
         return None
+
+
+def _node(settings: Settings) -> Path:
+    return Path(f"/dev/nvidia{settings.gpu}")

@@ -25,8 +25,10 @@ from kernelderby.judge.sandbox.pool import Pool
 CU_KEY = "cu"                          # under which a box finds the library of a `.cu`
 SYMBOL = b"__tvm_ffi_custom_kernel\0"  # what TVM_FFI_DLL_EXPORT_TYPED_FUNC(custom_kernel, …) exports
 LOG_CHARACTERS = 64 * 1024
-NO_EXPORT = "The library exports no custom_kernel. Add TVM_FFI_DLL_EXPORT_TYPED_FUNC(custom_kernel, your_function); at the end of the file."
-NO_GPU = "This class has no GPU to run CUDA on: submit it to a GPU class, such as h200. What it compiles to stands in the report."
+NO_EXPORT = ("The library exports no custom_kernel. Add TVM_FFI_DLL_EXPORT_TYPED_FUNC(custom_kernel, your_function); at the end of the "
+             "file, as the problem's starter.cu does.")
+NO_GPU = ("This class has no GPU to run CUDA on: submit it to a GPU class where the problem has a board, such as h200. "
+          "What it compiles to stands in the report.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +144,7 @@ def _targets(device: DeviceClass) -> tuple[str, ...]:
 
 
 def _key(recipe: Recipe, toolkit: Toolkit) -> str:
-    sources = {name: content.decode("utf-8", "backslashreplace") for name, content in recipe.sources.items()}
+    sources = {name: hashlib.sha256(content).hexdigest() for name, content in recipe.sources.items()}
     return key_of(version=VERSION, sources=sources, stages=[[asdict(command) for command in stage] for stage in recipe.stages],
                   toolkit=toolkit.fingerprint)
 
@@ -175,7 +177,8 @@ def _joined(builds: Iterable[Build]) -> Build:
         report += build.report
         logs.append(build.log)
         finding, cached = finding or build.finding, cached and build.is_cached
-    return Build(artifacts=artifacts, report=report, log="\n".join(filter(None, logs)), finding=finding, is_cached=cached)
+    return Build(artifacts=artifacts, report=report, log="\n".join(filter(None, dict.fromkeys(logs))), finding=finding,
+                 is_cached=cached and bool(logs))
 
 
 def _until_finding(builds: Iterable[Build]) -> Iterator[Build]:

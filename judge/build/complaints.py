@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kernelderby.core.text import clean_text, one_line
 
-_COMPLAINT = re.compile(r"^(?P<file>[^\n(:]+?)(?:\((?P<nvcc>\d{1,10})\)|:(?P<line>\d{1,10})(?::\d{1,10})?)\s*: (?:fatal |catastrophic )?error"
-                        r"\s?(?:#[\w-]+)?: ?(?P<what>[^\n]*)", re.MULTILINE)
+_COMPLAINT = re.compile(r"^(?P<file>[^\n(:]+?)(?:\((?P<nvcc>\d{1,10})\)|:(?P<line>\d{1,10})(?::\d{1,10})?)\s*: "
+                        r"(?:fatal |catastrophic )?error\s?(?:#[\w-]+)?: ?(?P<what>[^\n]*)", re.MULTILINE)
 _ANY = re.compile(r"^[^\n]*\b(?:error|undefined reference|died due to signal)\b[^\n]*", re.MULTILINE | re.IGNORECASE)
 _NOISE = re.compile(r"^(?:ptxas info|Remark:)[^\n]*\n?|^ *\d+ bytes stack frame[^\n]*\n?", re.MULTILINE)
 _CHARACTERS = 500

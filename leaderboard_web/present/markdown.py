@@ -17,6 +17,7 @@ _TAGS = {"p", "br", "em", "strong", "code", "pre", "ul", "ol", "li", "blockquote
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "span": {"class"}, "math": {"display"}, "mspace": {"width"},
                "mi": {"mathvariant"}, "mo": {"stretchy", "fence", "form"}, "mover": {"accent"}}
 _FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\s](?:[^$]*[^$\s])?)\$(?!\d)", re.DOTALL)
+_SPACED = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")      # in 16 384: no line may break there
 
 
 def to_html(markdown: str) -> tuple[Markup, Markup]:
@@ -33,6 +34,9 @@ def to_html(markdown: str) -> tuple[Markup, Markup]:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + 1, 6)}"
+        for word in token.children or []:
+            if word.type == "text":
+                word.content = _SPACED.sub("\N{NO-BREAK SPACE}", word.content)
     html = parser.renderer.render(tokens, parser.options, {})
     clean = nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes={"http", "https", "mailto"}, link_rel="noopener noreferrer")
     intro, heading, details = _reachable(clean).partition("<h3>")

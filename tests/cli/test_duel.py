@@ -55,6 +55,13 @@ def test_a_file_and_a_submission_do_not_meet(shell: Shell) -> None:
     assert "two submissions, or two files" in done.stderr
 
 
+@pytest.mark.parametrize("entry", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "x" * 5000, "."])
+def test_what_is_neither_submission_nor_file_is_told(shell: Shell, entry: str) -> None:
+    done = shell.derby("duel", entry, entry, "--problem", str(TINY))
+
+    assert (done.returncode, done.stdout) == (2, "") and "Traceback" not in done.stderr
+
+
 def test_two_files_meet_here(shell: Shell) -> None:
     for name in ("one.py", "two.py"):
         (shell.folder / name).write_text(HONEST)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kernelderby.cli.receipt import _check
 from kernelderby.core.receipt import commitment
 from kernelderby.core.settings import Settings
 from kernelderby.judge.receipts import SigningKey, load_key, sign
@@ -112,7 +113,8 @@ def test_a_verdict_made_here_is_unsigned_and_says_so(shell: Shell, receipt: dict
     assert done.returncode == 1 and "UNSIGNED" in done.stdout and "derby submit" in done.stdout
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "NaN", '{"a": 1}', "[" * 100_000, "\x00", '{"problem": 1, "kind": 2}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "NaN", '{"a": 1}', "[" * 100_000, "\x00", '{"problem": 1, "kind": 2}',
+                                  '{"kind": 1, "key_id": "a", "key_id": "b", "signature": "c"}'])
 def test_a_file_that_holds_no_receipt_is_a_wrong_request(shell: Shell, text: str) -> None:
     (shell.folder / "r.json").write_text(text)
 
@@ -125,6 +127,34 @@ def test_what_is_neither_file_nor_number_is_told(platform: Shell) -> None:
     done = platform.derby("receipt", "verify", "nowhere.json")
     assert (done.returncode, done.stdout) == (2, "") and "nowhere.json" in done.stderr
     assert platform.derby("receipt", "verify", "999999").returncode == 2
+
+
+def test_a_name_or_key_that_no_file_can_have_is_told(platform: Shell, number: str, receipt: dict[str, Any]) -> None:
+    (platform.folder / "binary.key").write_bytes(b"\xff" * 40)
+    named = [platform.derby("receipt", "verify", name) for name in ("x" * 5000, "9" * 40, "\N{SUPERSCRIPT TWO}")]
+    keyed = [platform.derby("receipt", "verify", kept(platform.folder, receipt), "--key", key) for key in ("binary.key", "x" * 5000)]
+
+    for done in (*named, *keyed):
+        assert (done.returncode, done.stdout) == (2, "") and "Traceback" not in done.stderr
+
+
+def test_what_is_said_twice_in_a_file_is_refused(shell: Shell, receipt: dict[str, Any], key: SigningKey) -> None:
+    text = json.dumps(receipt)
+    (shell.folder / "r.json").write_text('{"score_us": 0.001, ' + text[1:])
+
+    done = shell.derby("receipt", "verify", "r.json", "--key", key.public)
+
+    assert (done.returncode, done.stdout) == (2, "") and "twice" in done.stderr
+
+
+def test_another_submissions_receipt_does_not_stand_for_this_one(receipt: dict[str, Any], key: SigningKey, monkeypatch: pytest.MonkeyPatch,
+                                                                 tmp_path: Path) -> None:
+    monkeypatch.setattr("kernelderby.cli.receipt._fetched", lambda server, name: receipt)
+    asked = int(receipt["submission"]) + 1
+
+    found = _check(Settings(data=tmp_path), str(asked), key.public)
+
+    assert (found.sound, found.signature) == (False, "good") and f"no receipt of submission {asked}" in found.message
 
 
 def test_the_api_serves_keys_and_receipts(platform: Shell, receipt: dict[str, Any], key: SigningKey, number: str) -> None:

@@ -22,13 +22,25 @@ FOUND: dict[str, Any] = {
 @pytest.mark.parametrize("command", [["calibrate"], ["runner", "accept"]], ids=" ".join)
 @pytest.mark.parametrize(("device", "status", "says"), [
     ("cpu", 2, "The class cpu is for practice"), ("a100", 2, "There is no device class 'a100'"),
-    pytest.param("h200", 3, "NVML", marks=pytest.mark.skipif(HAS_GPU, reason="there is a GPU here")),
+    pytest.param("h200", 3, "no NVIDIA GPU", marks=pytest.mark.skipif(HAS_GPU, reason="there is a GPU here")),
 ])
 def test_a_class_without_a_certificate_is_told_so(command: list[str], device: str, status: int, says: str, shell: Shell) -> None:
     done = shell.derby(*command, "--device", device, "--json")
 
     assert (done.returncode, done.stdout) == (status, "")
     assert says in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(HAS_GPU, reason="there is a GPU here")
+@pytest.mark.parametrize("command", [("judge", "{0}"), ("duel", "{0}", "{0}"), ("problem", "check", "vector_add"),
+                                     ("worker",)], ids=" ".join)
+def test_judging_for_a_gpu_class_without_a_gpu_is_one_sentence(command: tuple[str, ...], tmp_path: Path, shell: Shell) -> None:
+    kernel = tmp_path / "k.py"
+    kernel.write_text("#!POPCORN leaderboard vector_add\ndef custom_kernel(data): ...\n")
+    done = shell.derby(*(word.format(kernel) for word in command), "--device", "h200")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no NVIDIA GPU" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("certificate", "failed", "works", "found"), [

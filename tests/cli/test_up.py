@@ -67,11 +67,13 @@ def test_a_data_folder_that_cannot_be_made_is_a_sentence(shell: Shell) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_setting_that_cannot_be_read_is_a_sentence(shell: Shell) -> None:
-    done = shell.derby("up", DERBY_WARM_BOXES="many")
+@pytest.mark.parametrize(("name", "value"), [("DERBY_WARM_BOXES", "many"), ("DERBY_WARM_BOXES", "-1"), ("DERBY_GPU", "-1"),
+                                             ("DERBY_GPU", ""), ("DERBY_GPU", "1_0"), ("DERBY_GPU", "9" * 5000)])
+def test_a_setting_that_cannot_be_read_is_a_sentence(shell: Shell, name: str, value: str) -> None:
+    done = shell.derby("up", **{name: value})
 
-    assert done.returncode == 3
-    assert "DERBY_WARM_BOXES" in done.stderr
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert name in done.stderr and "0 or more" in done.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)

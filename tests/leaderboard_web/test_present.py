@@ -83,6 +83,11 @@ def test_a_statement_keeps_its_formulas_out_of_markdown_and_unknown_ones_readabl
     assert 'href="javascript' not in details
 
 
+def test_no_line_breaks_inside_a_number_and_code_stays_as_it_is() -> None:
+    intro, _ = to_html("In 16 777 216 of 2 048 it takes 3 4096-token steps, with `[16 384]`.")
+    assert "16&nbsp;777&nbsp;216 of 2&nbsp;048 it takes 3 4096-token steps, with <code>[16 384]</code>" in intro
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_a_statement(text: str) -> None:
     to_html(text)

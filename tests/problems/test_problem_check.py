@@ -17,11 +17,11 @@ from tests.problems.loading import NAMES, problem
 
 SEEDS = Seeds(b"check")
 BROKEN_PYTHON = {   # what is replaced in vector_add's reference.py, by what, and what is said
-    "another shape each time": ('torch.randn(2, case.axes["n"],', 'torch.randn(2, case.axes["n"] + generator.initial_seed() % 2,',
+    "another shape each time": ('torch.randn(case.axes["n"],', 'torch.randn(case.axes["n"] + generator.initial_seed() % 2,',
                                 "make_inputs(small) returned a as"),
-    "no generator": ("return {\"a\": a.clone()", "a, b = torch.randn(2, case.axes['n']).to(dtype)\n    return {\"a\": a.clone()",
+    "no generator": ("return {\"a\": a,", "a, b = torch.randn(2, case.axes['n']).to(dtype)\n    return {\"a\": a.clone(),",
                      "other inputs for the same generator"),
-    "constant inputs": ("return {\"a\": a.clone()", "a, b = torch.ones(2, case.axes['n']).to(dtype)\n    return {\"a\": a.clone()",
+    "constant inputs": ("return {\"a\": a,", "a, b = torch.ones(2, case.axes['n']).to(dtype)\n    return {\"a\": a.clone(),",
                         "the same inputs for two generators"),
     "other rows": ("(data[\"a\"][rows], data[\"b\"][rows])", "(data[\"a\"][rows - 1], data[\"b\"][rows - 1])",
                    "reference(data, rows) is not reference(data)[rows] for c"),

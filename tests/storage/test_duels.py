@@ -171,6 +171,22 @@ def test_where_the_leader_no_longer_competes_the_fastest_leads_at_once(world: Wo
     assert leader(world) == second
 
 
+@pytest.mark.parametrize("b_us", [1.0, 2.0, 4.0], ids=["lost", "tied", "won"])
+def test_the_crown_comes_back_from_one_that_lost_the_duel_for_it(world: World, b_us: float) -> None:
+    first = judged(world, "ada", 10.0)
+    second = judged(world, "bob", 9.9)
+    assert end(world, take(world), result(2.0, b_us))
+    with world.database.begin() as session:
+        submissions.rejudge(session, first)
+    assert leader(world) == second, "the only one that is there"
+
+    claim = world.take(GPU)
+    assert world.finish(claim, score_us=10.0, score_ci_us=(10.0, 10.0), device=GPU)
+
+    assert claim.id == first
+    assert leader(world) == (first if b_us < 2.0 else second) and not waits(world)
+
+
 def test_the_leaders_own_source_sent_again_needs_no_duel(world: World) -> None:
     first = judged(world, "ada", 20.0, source=b"# one")
     judged(world, "bob", 10.0, source=b"# one")

@@ -83,8 +83,7 @@ class CudaRig(Rig):
         if not self._is_launched(wanted):
             driver.write_word(driver.LEGACY, self.arena.reveal_word, wanted)      # so that nothing is left waiting on the GPU
             raise NotArmable
-        if self._pages.done.read(CALL) != self._last and self._pages.done.read(STATUS) != FAILED:
-            raise ended(Outcome.REFUSED, "The done word was written before the call began.", Gate.HONEST_TIME)
+        self._refuse_early()
         looks = self._watched(wanted)
         self._prepare(wanted, names)
         driver.write_word(driver.LEGACY, self.arena.reveal_word, wanted)
@@ -97,9 +96,15 @@ class CudaRig(Rig):
         looks = self._watched(wanted)
         self._prepare(wanted, names)
         self._await_start(wanted)
+        self._refuse_early()
         started = time.perf_counter_ns()
         self._pages.go.write(CALL, wanted)
         return self._ended(wanted, started, looks)
+
+    def _refuse_early(self) -> None:
+        """Whether the done word still is the last call's. Raises Ended."""
+        if self._pages.done.read(CALL) != self._last and self._pages.done.read(STATUS) != FAILED:
+            raise ended(Outcome.REFUSED, "The done word was written before the call began.", Gate.HONEST_TIME)
 
     def _wake_up(self, wanted: int) -> None:
         """Let the box run until it says that it waits for this call. It answers a word that was written while it was frozen."""

@@ -19,7 +19,7 @@ MOST_SPLITS = 32
 LOG2_E = 1.4426950408889634
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["max_pages"])
 def decode(q, kv_pool, block_table, seq_lens, parts, part_lse, scale_log2, max_pages, SPLITS: tl.constexpr, PAGE: tl.constexpr,
            KV_HEADS: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     split, kv_head, sequence = tl.program_id(0), tl.program_id(1), tl.program_id(2)

@@ -33,7 +33,7 @@ def step(start, queries, k, v, last, top, total, mixed, scale_log2, kv_len, stri
     return new_top, total, mixed
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["q_len", "kv_len", "q_heads", "kv_heads"])      # one compilation for all shapes
 def prefill(q, k, v, output, lse, scale_log2, q_len, kv_len, q_heads, kv_heads,
             D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     block = tl.num_programs(0) - 1 - tl.program_id(0)

@@ -110,3 +110,20 @@ def test_a_spoilt_file_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(SetupError, match=r"GPU-1\.json cannot be read\. Delete it"):
         read(path)
+
+
+RATES = {"flops": {"float32": 1e14}, "bytes": 4e12, "exps": 4e12, "cache_bytes": 6e7}
+
+
+@pytest.mark.parametrize("measured", [
+    [1], "x", 7, {"bytes": 1.0}, {**RATES, "more": 1.0}, {**RATES, "bytes": 0}, {**RATES, "bytes": -1.0}, {**RATES, "exps": float("nan")},
+    {**RATES, "exps": float("inf")}, {**RATES, "bytes": "4e12"}, {**RATES, "flops": [1.0]}, {**RATES, "flops": {}},
+    {**RATES, "flops": {"float32": None}},
+])
+def test_a_calibration_changed_by_hand_is_told_and_never_judged_with(measured: Any, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    calibration_file(settings, HERE.uuid).parent.mkdir()
+    calibration_file(settings, HERE.uuid).write_text(json.dumps({"device": HERE.device, "measured": measured}))
+
+    with pytest.raises(SetupError, match="Delete it"):
+        facts_of(settings, HERE)

@@ -87,6 +87,7 @@ HOSTILE = {      # each is refused by the compiler or by a limit; none may tell 
     "embeds the password file": b'asm(".incbin \\"/etc/shadow\\"");\n' + EXPORT,
     "fills gigabytes": b'asm(".fill 0x7fffffff, 8, 0");\n' + EXPORT,
     "recurses in templates": b"template <int N> struct A { static const int v = A<N + 1>::v; }; int x = A<0>::v;\n",
+    "claims a line beyond all numbers": b'#line 7 "a\\nsubmission.cu:' + b"9" * 5000 + b': error: you"\n#error hi\n',
     "prints without end": b"#if __INCLUDE_LEVEL__ < 190\n#warning " + b"x" * 60_000 + b"\n#include __FILE__\n#endif\n#error end\n",
 }
 

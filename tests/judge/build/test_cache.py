@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from kernelderby.core.verdict import CompileReport
+from kernelderby.judge.build import builder as building
 from kernelderby.judge.build.cache import Cache, Kept, key_of
+from kernelderby.judge.build.recipes import Recipe
+from kernelderby.judge.build.toolkit import Toolkit
 
 KEPT = Kept(library=b"\x7fELF\n\0rest", report=[CompileReport(kernel="k", arch="sm_90a", registers=8)])
 PARTS = {"version": 1, "sources": {"a.cu": "x"}, "stages": [[{"argv": ["nvcc", "-O3"]}]], "toolkit": ["nvcc 1"]}
@@ -48,3 +51,13 @@ def test_the_least_lately_used_goes_first(tmp_path: Path) -> None:
 
     assert cache.get("newest") and cache.get("old")
     assert not cache.get("used")
+
+
+def test_no_two_sources_have_one_key() -> None:
+    toolkit = Toolkit(cuda=None, gxx=None)
+    sources = (b"a", b"A", b"\\xff", b"\xff", "\u00ff".encode(), b"\xff\n")
+
+    keys = {building._key(Recipe(sources={"s": source}, stages=[], places={}, target=None, report=None, ptx=None), toolkit)
+            for source in sources}
+
+    assert len(keys) == len(sources)

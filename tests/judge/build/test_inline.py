@@ -191,3 +191,13 @@ def test_what_kernels_usually_use_of_pytorch_compiles_with_the_trimmed_headers(b
     build = builder.build(source, "k.py", H200)
 
     assert build.finding is None, build.finding
+
+
+def test_a_build_from_nothing_is_not_said_to_come_from_the_cache(tmp_path: Path) -> None:
+    with_toolkit = Builder(Bubblewrap(), tmp_path)
+    try:
+        build = with_toolkit.build(b"# load_inline\n", "k.py", CPU)
+    finally:
+        with_toolkit.close()
+
+    assert (build.finding, build.artifacts, build.is_cached) == (None, {}, False)

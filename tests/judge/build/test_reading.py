@@ -1,5 +1,7 @@
 """What compilers print, read: the contestant's own line, and one row for each kernel."""
 
+import time
+
 import pytest
 
 from kernelderby.judge.build.complaints import Place, log_of, message_of
@@ -17,6 +19,8 @@ SAID = {
     "a killed compiler": ("nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
                           "nvcc error : 'cicc' died due to signal 9 (Kill signal)"),
     "nothing": ("", "The compiler failed without a word."),
+    "lines beyond all numbers": ("submission.cu(" + "9" * 5000 + "): error: x\nsubmission.cu:" + "9" * 5000 + ": error: y\n"
+                                 "submission.cu:2:" + "9" * 5000 + ": error: z\nsubmission.cu(4): error: mine", "kernel.cu:4: mine"),
 }
 
 
@@ -53,3 +57,16 @@ def test_hostile_reports_give_no_row_that_cannot_be_held() -> None:
     assert len(rows) == 32
     assert not rows[0].would_launch
     assert "\x1b" not in rows[0].kernel
+
+
+@pytest.mark.parametrize("text", ["9" * 100_000, "9+" * 50_000, "Used " * 20_000, " " * 100_000, "a:1" * 30_000, "error" * 20_000],
+                         ids=lambda text: text[:6])
+def test_reading_takes_no_longer_than_the_text_is_long(text: str) -> None:
+    """A name of a kernel may be any letters and digits, and nothing else of this process runs while it is searched."""
+    started = time.monotonic()
+
+    reports(f"Compiling entry function 'Qa' 'a' for 'sm_90a'\n{text}", "sm_90a", f".entry {text}")
+    message_of(text, PLACES)
+    log_of([text], PLACES, 1000)
+
+    assert time.monotonic() - started < 2

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
 
 PROGRAMS = Path(__file__).parent / "programs"
 HONEST = "import torch\n\ndef custom_kernel(data):\n    torch.add(data.a, data.b, out=data.c)\n"
-LAUNCHES_US = 15.0      # what a launch and a synchronisation of its own may cost an entry
+LAUNCHES_US = 45.0      # what a launch and a synchronisation of its own may cost an entry: 18 to 35 µs were seen on an H200
 BREAKS_ONCE = """
 import pathlib
 _mark, _right = pathlib.Path(__file__).with_name("failed"), reference
