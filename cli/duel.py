@@ -9,7 +9,7 @@ import typer
 
 from kernelderby.cli.judge import job_of, tell
 from kernelderby.cli.kernel_file import read_kernel
-from kernelderby.cli.options import AsJson, Device, Problem
+from kernelderby.cli.options import AsJson, Device, Problem, is_number
 from kernelderby.cli.output import NOT_ACCEPTED, SENTENCES, print_json, say
 from kernelderby.cli.server import Server
 from kernelderby.core.duel import Duel, Side
@@ -36,10 +36,10 @@ def duel(
 
     For two files, P is a problem's name or the path of its folder. Ends with 0 when the duel was decided, a tie is an answer too.
     """
-    if _is_number(a) and _is_number(b):
+    if is_number(a) and is_number(b):
         data = _on_server(Server(Settings.from_env()), int(a), int(b))
-        found, names = Duel.model_validate(data["result"]), (f"submission {a}", f"submission {b}")
-    elif _is_number(a) or _is_number(b):
+        found, names = Duel.model_validate(data["result"]), (f"Submission {a}", f"Submission {b}")
+    elif is_number(a) or is_number(b):
         raise RequestError("Name two submissions, or two files: a file and a submission do not meet on one machine.")
     else:
         found, names = _here(Path(a), Path(b), problem, device, seed, sandbox), (a, b)
@@ -62,13 +62,15 @@ def duel_lines(found: Duel, a: str, b: str) -> list[str]:
         return [f"The duel is void: {found.void}"]
     low, high = found.ratio_ci
     said = f"{names[found.faster]} is faster." if found.faster else "No difference shown."
-    return [said, f"  {names['a']} takes {found.ratio:.4f} times as long as {names['b']} (95 %: {low:.4f} to {high:.4f}), "
+    return [said, f"  {names['a']} takes {_times(found.ratio)} times as long as {names['b']} (95 %: {_times(low)} to {_times(high)}), "
                   f"{found.problem} on {found.device}."]
 
 
-def _is_number(entry: str) -> bool:
-    """Whether it can name a submission."""
-    return entry.isdecimal() and len(entry) < 20
+def _times(ratio: float) -> str:
+    """With as many digits as tell two entries apart: near 1 a thousandth counts."""
+    if 0.5 <= ratio <= 2:
+        return f"{ratio:.4f}"
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def _on_server(server: Server, a: int, b: int) -> dict[str, Any]:

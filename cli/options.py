@@ -13,3 +13,8 @@ Problem = Annotated[str | None, typer.Option("--problem", "-p", metavar="P", hel
 Device = Annotated[str | None, typer.Option("--device", "-d", metavar="D", help="The device class, such as cpu or h200.")]
 TheMode = Annotated[Mode, typer.Option("--mode", "-m", help="How much of the judge to ask for.")]
 Number = Annotated[int, typer.Argument(metavar="ID", min=1, help="The submission's number.", show_default=False)]
+
+
+def is_number(text: str) -> bool:
+    """Whether it can be a submission's number."""
+    return text.isdecimal() and len(text) <= 19      # 64 bits

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelderby.cli.options import AsJson, Number
+from kernelderby.cli.options import AsJson, Number, is_number
 from kernelderby.cli.output import NOT_ACCEPTED, number, print_json
 from kernelderby.cli.server import Server
 from kernelderby.core.errors import RequestError
@@ -19,13 +19,13 @@ from kernelderby.core.text import clean_text, one_line
 
 _ROUNDED_US = 0.0005     # of each time in a receipt; the score was made before they were rounded
 _LARGEST = 64 << 20      # bytes of a receipt's file
-_DIGITS = 19             # of a submission's number
 _UNKNOWN = ("UNKNOWN KEY: it is signed with the key {}, which is not among those known here ({}). If another server signed it, "
             "name that server's public key with --key.")
 _ALTERED = "ALTERED: this is not what the key {} signed."
 _UNSIGNED = ("UNSIGNED: no server vouches for this. A verdict of `derby judge` is made here and never signed; "
              "`derby submit` gets one that is.")
-_SEEDS = {"opens": "The revealed seed is the one committed to.", "wrong": "THE REVEALED SEED IS NOT the one committed to."}
+_SEEDS = {"opens": "The revealed seed is the one committed to.", "wrong": "THE REVEALED SEED IS NOT the one committed to.",
+          "not_revealed": "The seed it commits to is not revealed yet."}
 _OTHER = "ANOTHER'S: this is no receipt of submission {}."
 _NAMED = ("submission", "attempt", "problem", "version", "device", "mode", "outcome")
 
@@ -93,7 +93,8 @@ def _contents(signed: Mapping[str, Any], told: dict[str, Any]) -> Checked:
         sentences.append(f"The score follows from its blocks: {number(again, 3)} µs.")
     if not agrees:
         sentences.append(f"THE SCORE DIFFERS: it says {number(score, 3)} µs, its blocks give {number(again, 3)} µs.")
-    sentences += [_SEEDS[seed]] if seed in _SEEDS else []
+    if "reveal" in signed or signed.get("kind") == VERDICT:     # a receipt of another kind commits to no seed
+        sentences.append(_SEEDS[seed])
     return Checked(sound=agrees and seed != "wrong", signature="good", message="\n".join(sentences), score_us=score,
                    recomputed_us=again, seed=seed, **told)
 
@@ -119,7 +120,7 @@ def _file(name: str) -> Path | None:
 
 
 def _fetched(server: Server, name: str) -> dict[str, Any]:
-    if not name.isdecimal() or len(name) > _DIGITS:
+    if not is_number(name):
         raise RequestError(f"There is no file {one_line(name, 120)!r}. Name a receipt's file, or a submission by its number.")
     return server.get(f"submissions/{name}/receipt", "signature")
 

@@ -55,7 +55,7 @@ def verdict_of(data: dict[str, Any]) -> Verdict:
 
 def progress_line(kind: str, data: dict[str, Any]) -> str | None:
     """An event as a line of progress; None for one that says nothing to a person who waits."""
-    if kind == "state" and data.get("state") != State.DONE:
+    if kind == "state" and data.get("state") in (State.QUEUED, State.RUNNING):     # what compiles says so by `build`
         return f"  {data.get('state')}"
     if kind == "build":
         return f"  {str(data.get('message') or 'Built').lower()}"

@@ -59,7 +59,7 @@ class Duel(_Wire):
     pairs: int = 1                                     # so many neighbouring blocks of an entry were played in one box
     ratio: float | None = None
     ratio_ci: tuple[float, float] | None = None        # 95 %, over boxes
-    faster: Side | None = None                         # None: no difference shown
+    faster: Side | None = None                         # by the interval alone; a crown takes a least gap too. None: no difference shown
     void: str | None = None                            # why it says nothing
     fallen: Fallen | None = None
     environment: dict[str, Any] = Field(default_factory=dict)

@@ -101,9 +101,9 @@ def check_quota(mode: Mode, sent_in_the_hour: int, queued: int, quota: Quota) ->
 
 
 def check_duel(entry: int, asked_today: int) -> None:
-    """Raises QuotaSpent where a contestant's duel with that entry was played within a day."""
+    """Raises QuotaSpent where a contestant asked for as many duels with that entry within a day as one may."""
     if asked_today >= DUELS_A_DAY:
-        raise QuotaSpent(f"You asked for a duel with submission {entry} within a day; {DUELS_A_DAY} may be. Try again tomorrow.")
+        raise QuotaSpent(f"You may ask for {DUELS_A_DAY} duel with submission {entry} within a day, and did. Try again tomorrow.")
 
 
 def check_file_name(name: str) -> str:

@@ -105,23 +105,23 @@ def dueled_ranks(
     ranks = [list(rank) for rank in rank_intervals(entries, min_effect, bound)]
     least = math.log1p(max(min_effect, bound))
     for (one, other), duel in duels.items():
-        said, before = _sign_of_duel(duel, least), _sign(entries[one], entries[other], least)
+        said, before = sign_of(duel, min_effect, bound), _sign(entries[one], entries[other], least)
         for place, sign in ((one, 1), (other, -1)):     # +1: this one is the slower
             ranks[place][0] += (said == sign) - (before == sign)
             ranks[place][1] -= (said == -sign) - (before == -sign)
     return [(first, last) for first, last in ranks]
 
 
+def sign_of(duel: Ratio, min_effect: float, bound: float) -> int:
+    """1: the first is significantly slower, -1: faster, 0: neither: the interval holds 1, or the gap is within `min_effect` or `bound`."""
+    if duel.low <= 1 <= duel.high or abs(math.log(duel.ratio)) <= math.log1p(max(min_effect, bound)):
+        return 0
+    return 1 if duel.ratio > 1 else -1
+
+
 def median_of(blocks: Blocks) -> float:
     """Of all calls of all blocks."""
     return median([t for block in blocks for t in block])
-
-
-def _sign_of_duel(duel: Ratio, least: float) -> int:
-    """1: the first is significantly slower, -1: faster, 0: neither."""
-    if duel.low <= 1 <= duel.high or abs(math.log(duel.ratio)) <= least:
-        return 0
-    return 1 if duel.ratio > 1 else -1
 
 
 def _sign(one: Estimate, other: Estimate, least: float) -> int:

@@ -44,7 +44,7 @@ class State(StrEnum):
     """Where a submission is in its life."""
 
     QUEUED = "queued"
-    BUILDING = "building"
+    BUILDING = "building"      # a runner has it and starts
     RUNNING = "running"
     DONE = "done"
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 LEASE_S = 180.0     # longer than a batch of boxes may take to start: it is renewed by the thread that waits for them
 RENEW_S = 10.0
-PAUSE_S = 2.0       # after a failure of ours, so that three attempts do not burn in one second
+PAUSE_S = 2.0       # after a failure of ours, so that three attempts do not burn in one second; a run's too
 
 
 class Duels:

@@ -8,6 +8,7 @@ from kernelderby.core.devices import DeviceClass, class_of_gpu
 from kernelderby.core.errors import DerbyError
 from kernelderby.core.text import one_line
 from kernelderby.judge.referee.cuda.nvml import Gpu
+from kernelderby.judge.sandbox.devices import gpu_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +23,7 @@ class Found:
 
 def gpus(nodes: Path = Path("/dev"), name_of: Callable[[int], str] | None = None) -> list[Found]:
     """Every GPU with a node here, in order. A driver that is missing or broken is told in `message`, never raised."""
-    numbers = sorted(int(tail) for node in nodes.glob("nvidia[0-9]*") if (tail := node.name.removeprefix("nvidia")).isdecimal())
-    return [_found(number, name_of or _name) for number in numbers]
+    return [_found(number, name_of or _name) for number in gpu_numbers(nodes)]
 
 
 def _found(number: int, name_of: Callable[[int], str]) -> Found:

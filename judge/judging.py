@@ -153,6 +153,7 @@ class Judge:
         self.prepare(job.problem, job.device)
         self._pool(job.device).settle()
         self._house_pool(job.device).settle()
+        self._builder.settle()
         return self._referees.get(job.problem, job.device)
 
     def _built(self, job: Job, report: Report, cancelled: Callable[[], bool]) -> Build:

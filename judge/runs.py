@@ -19,7 +19,7 @@ from kernelderby.core.devices import DeviceClass
 from kernelderby.core.errors import DerbyError, NotFound, ProblemBroken, RefereeLost, SandboxUnavailable
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Outcome, State, Verdict
-from kernelderby.judge.duels import Duels
+from kernelderby.judge.duels import PAUSE_S, Duels
 from kernelderby.judge.job import Job
 from kernelderby.judge.judging import Judge
 from kernelderby.judge.lease import LEASE_S, Lease
@@ -34,8 +34,7 @@ from kernelderby.storage.database import Database
 log = logging.getLogger(__name__)
 
 IDLE_S = 5.0          # an idle worker looks by itself this often, rung for or not
-PAUSE_S = 2.0         # after a failure of ours, so that three attempts do not burn in one second
-LONG_PAUSE_S = 60.0   # up to which the pauses double while this machine has no sandbox, so that it does not burn the whole queue
+LONG_PAUSE_S = 60.0   # up to which pauses double while this machine has no sandbox, so that it does not burn the whole queue
 INSIST_S = 60.0       # how long the end of a run is tried when the database is away
 _STOPPED = "The runner was told to stop."
 

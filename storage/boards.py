@@ -7,10 +7,10 @@ from sqlalchemy import Select, Subquery, func, select, text
 from sqlalchemy.orm import Session
 
 from kernelderby.core.devices import device as device_class
-from kernelderby.core.scoring import Estimate, Ratio, dueled_ranks
+from kernelderby.core.scoring import Estimate, Ratio, dueled_ranks, sign_of
 from kernelderby.core.verdict import State
 from kernelderby.storage import duels, problems
-from kernelderby.storage.models import COMPETES, Board, Person, ProblemVersion, Submission
+from kernelderby.storage.models import COMPETES, Board, DuelRow, Person, ProblemVersion, Submission
 
 HEAD_TO_HEAD = frozenset({"gpu"})     # the kinds of class where a crown moves by a duel alone
 
@@ -106,7 +106,7 @@ def _lost_to(session: Session, leader: int | None, back: Submission) -> bool:
     """Whether the leader lost a duel for the crown to an entry that is judged again: it leads since that one was away."""
     holder = session.get(Submission, leader) if leader and back.competes else None
     duel = duels.for_crown(session, holder, back) if holder else None
-    return duel is not None and duel.ratio_low is not None and duel.ratio_low > 1
+    return holder is not None and _said(session, duel, holder, back) > 0
 
 
 def _leader(session: Session, board: Board) -> int | None:
@@ -120,15 +120,21 @@ def _leader(session: Session, board: Board) -> int | None:
     for challenger in session.scalars(better):
         if challenger.entry_sha == holder.entry_sha:
             continue
-        duel = duels.for_crown(session, challenger, holder)
-        if duel is None:
-            duels.challenge(session, board.id, challenger.id, holder.id)
-        if duel is None or duel.state != State.DONE:
+        duel = duels.for_crown(session, challenger, holder) or duels.challenge(session, board.id, challenger, holder)
+        if duel is not None and duel.state != State.DONE:
             return holder.id
-        if duel.ratio_high is not None and duel.ratio_high < 1:
+        if _said(session, duel, challenger, holder) < 0:
             board.leader = challenger.id
             return _leader(session, board)
     return holder.id
+
+
+def _said(session: Session, duel: DuelRow | None, a: Submission, b: Submission) -> int:
+    """What their duel shows: -1 a is significantly faster, 1 b is, 0 neither."""
+    ratio = duels.ratio_of(duel) if duel else None
+    if ratio is None:
+        return 0
+    return sign_of(ratio, session.get_one(ProblemVersion, a.version).min_effect, max(a.bound_share, b.bound_share))
 
 
 def _ranked(session: Session, place: int, device: str, contest: int | None, min_effect: float) -> list[BoardRow]:

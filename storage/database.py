@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import StaticPool
 
@@ -44,7 +45,10 @@ class Database:
 
 
 def connect(url: str) -> Database:
-    """The database at an SQLAlchemy address: `sqlite:///path` or `postgresql+psycopg://…`. Raises SetupError."""
+    """The database at an SQLAlchemy address: `sqlite:///path` or `postgresql+psycopg://…`.
+
+    Raises SetupError for what is no address, and for a file in a folder that is not there.
+    """
     try:
         address = make_url(url)
     except Exception as error:
@@ -55,11 +59,15 @@ def connect(url: str) -> Database:
 
 
 def migrate(database: Database, revision: str = "head") -> None:
-    """Bring the schema to `revision`. Several processes may call it at once: one works, the others wait."""
-    with database.engine.begin() as connection:   # on SQLite the transaction is the lock
-        if connection.dialect.name == "postgresql":
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
-        _move(connection, revision)
+    """Bring the schema to `revision`. Several processes may call it at once: one works, the others wait. Raises SetupError."""
+    try:
+        with database.engine.begin() as connection:   # on SQLite the transaction is the lock
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+            _move(connection, revision)
+    except OperationalError as error:
+        said = str(error.orig).partition("\n")[0].rstrip(".")
+        raise SetupError(f"The database cannot be used: {said}. Check DERBY_DATABASE_URL and DERBY_DATA.") from error
 
 
 def _move(connection: Connection, revision: str) -> None:
@@ -77,8 +85,10 @@ def _move(connection: Connection, revision: str) -> None:
 
 def _sqlite(url: str, path: str | None) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": BUSY_S, "check_same_thread": False}}
-    if path in (None, "", ":memory:"):
+    if path is None or path in ("", ":memory:"):
         options["poolclass"] = StaticPool   # a database in memory lives in one connection
+    elif not Path(path).parent.is_dir():
+        raise SetupError(f"There is no folder {Path(path).parent} for the database. `derby up` makes it, DERBY_DATA names another.")
     engine = create_engine(url, **options)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Select, func, or_, select, text
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session, aliased, defer
 
 from kernelderby.core.duel import Duel
 from kernelderby.core.errors import NotFound
@@ -14,7 +14,9 @@ from kernelderby.core.scoring import Ratio
 from kernelderby.core.verdict import State
 from kernelderby.storage.models import DUEL_OPEN, Attempt, DuelRow, ProblemRow, ProblemVersion, Submission
 
-MAX_LOSSES = 3      # attempts lost or void before the duel ends as void
+MAX_LOSSES = 3                     # attempts lost or void before the duel ends as void
+CROWN_WAIT = timedelta(days=1)     # between a person's duels with one leader for its crown, and before a void one is played anew
+_WITHOUT_BLOCKS = defer(DuelRow.result)     # every call's time of every block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +65,12 @@ def ask(session: Session, a: int, b: int, person: int, now: datetime) -> int:
     return _insert(session, a, b, now, person=person)
 
 
-def challenge(session: Session, board: int, a: int, b: int) -> int:
-    """A board's duel, queued, before a takes the crown from b; its number."""
-    return _insert(session, a, b, _now(), board=board)
+def challenge(session: Session, board: int, challenger: Submission, holder: Submission) -> DuelRow | None:
+    """A board's duel, queued, before the challenger takes the crown. None: its person had one with this leader, CROWN_WAIT ago or less."""
+    a, now = aliased(Submission), _now()
+    met = session.scalar(
+        _for_crown_of(holder, a).where(DuelRow.board == board, DuelRow.created_at > now - CROWN_WAIT, a.person == challenger.person))
+    return None if met else session.get_one(DuelRow, _insert(session, challenger.id, holder.id, now, board=board))
 
 
 def view(session: Session, duel_id: int) -> DuelView:
@@ -85,27 +90,36 @@ def asked_since(session: Session, person: int, submission: int, since: datetime)
 
 
 def for_crown(session: Session, challenger: Submission, holder: Submission) -> DuelRow | None:
-    """The newest duel a board asked for between these two entries, whichever of their submissions played it."""
-    a, b = aliased(Submission), aliased(Submission)
+    """The newest duel a board asked for between these two entries, whichever of their submissions played it; no void one of long ago."""
+    a = aliased(Submission)
+    is_void = DuelRow.result["void"].as_string().is_not(None)
     return session.scalar(
-        select(DuelRow).join(a, a.id == DuelRow.a).join(b, b.id == DuelRow.b)
-        .where(DuelRow.board.is_not(None), DuelRow.device == holder.device, a.version == challenger.version,
-               a.entry_sha == challenger.entry_sha, b.entry_sha == holder.entry_sha)
+        _for_crown_of(holder, a)
+        .where(a.version == challenger.version, a.entry_sha == challenger.entry_sha,
+               or_(DuelRow.state != State.DONE, DuelRow.finished_at > _now() - CROWN_WAIT, ~is_void))
         .order_by(DuelRow.id.desc()).limit(1)
     )
 
 
 def between(session: Session, entries: Select[int]) -> dict[tuple[int, int], Ratio]:
     """The newest decided duel of each pair among these submissions: the first one's score over the second one's."""
-    rows = session.execute(
-        select(DuelRow.a, DuelRow.b, DuelRow.ratio, DuelRow.ratio_low, DuelRow.ratio_high)
+    rows = session.scalars(
+        select(DuelRow).options(_WITHOUT_BLOCKS)
         .where(DuelRow.ratio.is_not(None), DuelRow.a != DuelRow.b, DuelRow.a.in_(entries), DuelRow.b.in_(entries)).order_by(DuelRow.id)
     )
     found: dict[tuple[int, int], Ratio] = {}
-    for a, b, ratio, low, high in rows:
-        found.pop((b, a), None)
-        found[a, b] = Ratio(ratio=ratio or 1.0, low=low or 1.0, high=high or 1.0)
+    for row in rows:
+        found.pop((row.b, row.a), None)
+        if ratio := ratio_of(row):
+            found[row.a, row.b] = ratio
     return found
+
+
+def ratio_of(row: DuelRow) -> Ratio | None:
+    """a's score over b's; None for a duel that was not decided."""
+    if row.ratio is None or row.ratio_low is None or row.ratio_high is None:
+        return None
+    return Ratio(ratio=row.ratio, low=row.ratio_low, high=row.ratio_high)
 
 
 def claim(session: Session, device: str, lease_s: float, now: datetime, *, is_for_crown: bool) -> DuelClaim | None:
@@ -171,6 +185,13 @@ def _insert(session: Session, a: int, b: int, now: datetime, **asked: Any) -> in
     session.add(row)
     session.flush()
     return row.id
+
+
+def _for_crown_of(holder: Submission, a: type[Submission]) -> Select[DuelRow]:
+    """The duels that boards asked for with that entry; `a` stands for those who challenged it."""
+    b = aliased(Submission)
+    return (select(DuelRow).options(_WITHOUT_BLOCKS).join(a, a.id == DuelRow.a).join(b, b.id == DuelRow.b)
+            .where(DuelRow.board.is_not(None), DuelRow.device == holder.device, b.entry_sha == holder.entry_sha))
 
 
 def _ours(session: Session, duel_id: int, attempt: int) -> DuelRow | None:

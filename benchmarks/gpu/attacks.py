@@ -12,11 +12,12 @@ from unittest.mock import patch
 
 from benchmarks.gpu import plain_timer
 from benchmarks.gpu.bench import Bench, case, vector_add
-from benchmarks.gpu.gallery import GALLERY, PLAIN, Attack, allowed_us
+from benchmarks.gpu.gallery import GALLERY, PLAIN, Attack
 from kernelderby.core.errors import DerbyError
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.verdict import Mode, Verdict
 from kernelderby.judge import referees
+from kernelderby.judge.acceptance.trials import allowed_us
 
 Started = dict[str | None, referees.Referees]      # by the defence that they lack, None for whole ones
 

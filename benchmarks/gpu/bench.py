@@ -25,7 +25,6 @@ from kernelderby.core.verdict import Mode, Verdict
 from kernelderby.judge.job import Job
 from kernelderby.judge.judging import Judge, open_judge
 
-HONEST = "import torch\ndef custom_kernel(data):\n    torch.add(data.a, data.b, out=data.c)\n"
 LONGEST_JUDGING_S = 45
 
 

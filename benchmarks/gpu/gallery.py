@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from kernelderby.core.settings import ROOT
 
 PLAIN = "plain"                    # wins on an in-process timer as peers have it
-BOUND, BOUND_US = 0.01, 2.0        # of an honest time, and so many µs: what an accepted attack may gain
 HONEST = "import torch\n\ndef custom_kernel(data):\n    torch.add(data.a, data.b, out=data.c)\n"
 
 FOLDERS = (ROOT / "tests/judge/gpu/attacks", ROOT / "judge/acceptance/gallery")
@@ -55,8 +54,3 @@ GALLERY = [
     Attack("poller", _K256, "one_graph"),
     Attack("null_inflate", _M64, "twin", proof_n=_M10),
 ]
-
-
-def allowed_us(honest_us: float) -> float:
-    """How much an accepted attack may gain over so long an honest time."""
-    return BOUND * honest_us + BOUND_US

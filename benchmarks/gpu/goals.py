@@ -89,7 +89,7 @@ def _spread(found: Any) -> list[Row]:
 def _resolution(found: Any) -> list[Row]:
     apart, same = found["decided"]
     return [_duels("two kernels 1 % apart: right in 95 % of 40 duels", found["right_sign"], 0.95, apart),
-            _duels("a kernel against itself: holds 0 in 90 %", found["holds_0"], 0.9, same)]
+            _duels("a kernel against itself: the interval holds 1 in 90 %", found["holds_0"], 0.9, same)]
 
 
 def _duels(goal: str, share: float | None, wanted: float, decided: int) -> Row:

@@ -1,4 +1,4 @@
-"""What the design rests on and could not know: three questions, each answered by a program of its own with processes of its own."""
+"""What the judge rests on and no document says: three questions, each answered by a program of its own with processes of its own."""
 
 import json
 import subprocess

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.bench import HONEST, Bench, case, vector_add
+from benchmarks.gpu.bench import Bench, case, vector_add
+from benchmarks.gpu.gallery import HONEST
 from kernelderby.core.errors import DerbyError
 from kernelderby.core.problem_folder import Problem, load_problem
 from kernelderby.core.settings import ROOT

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.bench import HONEST, Bench, case, vector_add
+from benchmarks.gpu.bench import Bench, case, vector_add
+from benchmarks.gpu.gallery import HONEST
 from kernelderby.core.verdict import Mode
 
 N = 67_108_864

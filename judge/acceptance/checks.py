@@ -9,7 +9,7 @@ from typing import Any
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.light import Ceilings
 from kernelderby.judge.acceptance.calibration import beside_datasheet
-from kernelderby.judge.acceptance.trials import GAIN_SHARE, GAIN_US, spread_of
+from kernelderby.judge.acceptance.trials import allowed_us, spread_of
 from kernelderby.judge.referee.cuda.nvml import Gpu
 from kernelderby.judge.referee.steadiness import CLOCK_BAND, HELD_DOWN
 from kernelderby.judge.sandbox.base import Capabilities
@@ -113,8 +113,7 @@ def spread(scores_us: Sequence[float]) -> CheckResult:
 
 def forgery(gains_us: Mapping[str, float | None], honest_us: float, bound: Mapping[str, Any]) -> CheckResult:
     """Whether no attack of the gallery pays beyond the goal."""
-    allowed_us = GAIN_SHARE * honest_us + GAIN_US
-    paid = [name for name, gain in gains_us.items() if gain is None or gain > allowed_us]
+    paid = [name for name, gain in gains_us.items() if gain is None or gain > allowed_us(honest_us)]
     return _check("forgery", not paid, f"{len(gains_us)} attacks, none gains more than {bound['share']:.2%} + {bound['us']:.2f} µs",
                   f"These attacks were not caught: {', '.join(paid)}. This runner's times can be forged; leave it out, and report it with "
                   "these figures.", {"gains_us": dict(gains_us), "honest_us": round(honest_us, 3), **bound})

@@ -56,6 +56,11 @@ def attack(name: str) -> bytes:
     return (HERE / "gallery" / f"{name}.py").read_bytes()
 
 
+def allowed_us(honest_us: float) -> float:
+    """How much an accepted attack may gain over so long an honest time."""
+    return GAIN_SHARE * honest_us + GAIN_US
+
+
 def spread_of(scores_us: Sequence[float]) -> float:
     """The coefficient of variation of two scores or more."""
     return stdev(scores_us) / mean(scores_us)

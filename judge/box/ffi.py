@@ -6,8 +6,7 @@ from typing import Any
 from kernelderby.judge.box.entry import KERNEL, Entry
 from kernelderby.judge.box.fault import Fault, Kind, fault_of
 
-SYMBOL = f"__tvm_ffi_{KERNEL}"
-NO_EXPORT = (f"The library exports no {KERNEL}. Add TVM_FFI_DLL_EXPORT_TYPED_FUNC({KERNEL}, your_function); at the end of the file.")
+NO_EXPORT = f"The library exports no {KERNEL}. Add TVM_FFI_DLL_EXPORT_TYPED_FUNC({KERNEL}, your_function); at the end of the file."
 
 
 def load_library(path: Path, file_name: str) -> Entry:

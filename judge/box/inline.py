@@ -16,6 +16,7 @@ from typing import Any
 
 from kernelderby.judge.box.fault import Fault, Kind
 
+CU_KEY = "cu"      # under which a box finds the library of a `.cu`; those of `load_inline` have a key of their source each
 _MODULE = "torch.utils.cpp_extension"
 NO_LOAD = "torch.utils.cpp_extension.load reads files, and a submission is one file: give the sources to load_inline as text."
 NOT_SEEN = ("This load_inline call was not seen when the file was loaded without a GPU, so nothing was compiled for it. Call load_inline "

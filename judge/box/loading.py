@@ -11,9 +11,7 @@ from typing import Any
 from kernelderby.judge.box.entry import Entry, load_entry
 from kernelderby.judge.box.fault import Fault, Kind
 from kernelderby.judge.box.ffi import load_library
-from kernelderby.judge.box.inline import Finder, Recorder, take_the_place_of_load_inline
-
-CU_KEY = "cu"      # under which the library of a `.cu` comes
+from kernelderby.judge.box.inline import CU_KEY, Finder, Recorder, take_the_place_of_load_inline
 
 
 def load(source: bytes, file_name: str, libraries: Mapping[str, Path]) -> Entry:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelderby.core.devices import COMPILE_TARGETS, CPU, DeviceClass
 from kernelderby.core.verdict import CompileReport, Gate, Outcome
-from kernelderby.judge.box.inline import InlineSource
+from kernelderby.judge.box.inline import CU_KEY, InlineSource
 from kernelderby.judge.build.cache import Cache, Kept, key_of
 from kernelderby.judge.build.complaints import log_of, message_of
 from kernelderby.judge.build.extract import NotTaken, extract, parse
@@ -17,14 +17,12 @@ from kernelderby.judge.build.flags import FlagRefused
 from kernelderby.judge.build.ptxas import failed, reports
 from kernelderby.judge.build.recipes import LIBRARY, VERSION, Recipe, cu_recipe, cuda_recipe, inline_recipe
 from kernelderby.judge.build.toolkit import NO_COMPILER, NO_TOOLKIT, Toolkit, find_toolkit
-from kernelderby.judge.build.workshop import run_commands
+from kernelderby.judge.build.workshop import LOG_CHARACTERS, run_commands
 from kernelderby.judge.referee.findings import Finding
 from kernelderby.judge.sandbox.base import Sandbox
 from kernelderby.judge.sandbox.pool import Pool
 
-CU_KEY = "cu"                          # under which a box finds the library of a `.cu`
 SYMBOL = b"__tvm_ffi_custom_kernel\0"  # what TVM_FFI_DLL_EXPORT_TYPED_FUNC(custom_kernel, …) exports
-LOG_CHARACTERS = 64 * 1024
 NO_EXPORT = ("The library exports no custom_kernel. Add TVM_FFI_DLL_EXPORT_TYPED_FUNC(custom_kernel, your_function); at the end of the "
              "file, as the problem's starter.cu does.")
 NO_GPU = ("This class has no GPU to run CUDA on: submit it to a GPU class where the problem has a board, such as h200. "
@@ -76,6 +74,10 @@ class Builder:
         """Start the box that the next extraction needs, if ever one was asked for."""
         if self._was_asked:
             self._boxes.refill()
+
+    def settle(self) -> None:
+        """Wait until that box has started, so that it takes no processor time from a clock."""
+        self._boxes.settle()
 
     def close(self) -> None:
         """End the box that waits."""

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,10 @@ class Cache:
         """Keep a result; a machine whose disk is full goes on without."""
         rows = [row.model_dump(mode="json") for row in kept.report]
         head = {"key": key, "library": hashlib.sha256(kept.library).hexdigest(), "report": rows}
-        with suppress(OSError):
+        with suppress(OSError), ExitStack() as stack:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as file:
+                stack.callback(Path(file.name).unlink, missing_ok=True)      # of what could not be written whole nothing stays
                 file.write(json.dumps(head).encode() + b"\n" + kept.library)
             os.replace(file.name, self._path(key))
             self._shrink()

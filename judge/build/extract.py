@@ -14,9 +14,10 @@ from kernelderby.judge.box.inline import InlineSource
 from kernelderby.judge.box.wire import Breach, Channel, Closed, Late, sealed_file
 from kernelderby.judge.sandbox.base import Box, BoxLimits
 from kernelderby.judge.sandbox.pool import Pool
+from kernelderby.judge.sandbox.process import drop_words
 
 MOST = 8                      # extensions of one file
-MOST_BYTES = 1 << 20          # of all their texts
+MOST_BYTES = 1 << 20          # of all their texts, docstrings of functions too: what a file calls is kept in the cache
 _LINE_BYTES = 8 << 20         # a character may take twelve bytes as JSON
 _WITHIN_S = 30.0
 _MEMORY_BYTES = 4 << 30
@@ -44,9 +45,8 @@ def parse(answer: Any) -> list[InlineSource]:
     if not isinstance(answer, list) or len(answer) > MOST:
         raise NotTaken(f"A file may call load_inline {MOST} times.")
     found = [_source(item) for item in answer]
-    size = sum(len(text) for one in found for name in _TEXTS for text in getattr(one, name))
-    if size > MOST_BYTES:
-        raise NotTaken("The sources of all load_inline calls together may have 1 MiB.")
+    if sum(map(_bytes, found)) > MOST_BYTES:
+        raise NotTaken("The sources, flags and docstrings of all load_inline calls together may have 1 MiB.")
     return list(dict.fromkeys(found))
 
 
@@ -57,7 +57,7 @@ def _asked(box: Box, source: bytes, cancelled: Callable[[], bool]) -> Any:
     try:
         channel.send({"op": "load", "nonce": nonce, "file_name": "submission.py", "extract": True}, [fd])
         while time.monotonic() < deadline and not cancelled():
-            _drain(box.log_fd)
+            drop_words(box.log_fd)      # the file's words are heard in the box that runs it
             try:
                 answer, sent = channel.receive(_LOOK_S)
             except Late:
@@ -72,15 +72,6 @@ def _asked(box: Box, source: bytes, cancelled: Callable[[], bool]) -> Any:
     return []
 
 
-def _drain(fd: int) -> None:
-    """What the file prints while it loads is heard in the box that runs it."""
-    os.set_blocking(fd, False)
-    try:
-        os.read(fd, 1 << 20)
-    except BlockingIOError:
-        return
-
-
 def _source(item: Any) -> InlineSource:
     if not isinstance(item, dict):
         raise NotTaken("load_inline was called in a way that cannot be read.")
@@ -90,6 +81,12 @@ def _source(item: Any) -> InlineSource:
     functions = item.get("functions")
     return InlineSource(name=name, functions=None if functions is None else _functions(functions),
                         no_implicit_headers=item.get("no_implicit_headers") is True, **{key: _texts(item.get(key)) for key in _TEXTS})
+
+
+def _bytes(source: InlineSource) -> int:
+    docstrings = [text for _, text in source.functions or ()]
+    texts = [text for name in _TEXTS for text in getattr(source, name)]
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in [*texts, *docstrings])
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -15,7 +15,10 @@ _LARGEST = 2**31 - 1
 
 
 def reports(log: str, arch: str, ptx: str) -> list[CompileReport]:
-    """One row for each kernel that `ptxas -v` tells of in `log`, in its order. `ptx`: the text that it assembled."""
+    """One row for each kernel that `ptxas -v` tells of in `log`, in its order. `ptx`: the text that it assembled.
+
+    Kernels whose rows are the same to the letter share one: long names of templates are cut before they differ.
+    """
     parts = _ENTRY.split(log)[1:]
     named = _BODY.split(ptx)[1:]
     bodies, rows = dict(zip(named[0::2], named[1::2], strict=True)), []
@@ -25,7 +28,7 @@ def reports(log: str, arch: str, ptx: str) -> list[CompileReport]:
             kernel=_shown(name), arch=arch, registers=_number(r"Used (\d{1,12}) registers", text), shared_bytes=shared,
             spills=(_number(r"(?<!\d)(\d{1,12}) bytes spill stores", text) or 0) // 4, tensor_core=_tensor_core(bodies.get(symbol, ptx)),
             would_launch=shared <= SHARED_LIMIT))
-    return rows[:MOST_ROWS]
+    return list({row.model_dump_json(): row for row in rows}.values())[:MOST_ROWS]
 
 
 def failed(arch: str, message: str) -> CompileReport:

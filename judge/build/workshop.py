@@ -12,7 +12,7 @@ from kernelderby.core.text import clean_text
 from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Breach, Channel, Closed, Late, sealed_file
 from kernelderby.judge.build.toolkit import Toolkit
 from kernelderby.judge.sandbox.base import Box, BoxLimits, Sandbox
-from kernelderby.judge.sandbox.process import last_words
+from kernelderby.judge.sandbox.process import drop_words, last_words
 
 COMPILE_S = 240.0                # all commands of one build; headers of CUTLASS take a minute
 MEMORY_BYTES = 6 << 30
@@ -90,8 +90,7 @@ def _ready(box: Box) -> Channel:
 def _answer(channel: Channel, box: Box, wanted: Sequence[str], cancelled: Callable[[], bool]) -> Made:
     deadline = time.monotonic() + COMPILE_S
     while time.monotonic() < deadline:
-        os.set_blocking(box.log_fd, False)
-        _drop(box.log_fd)
+        drop_words(box.log_fd)
         try:
             message, sent = channel.receive(_LOOK_S)
         except Late:
@@ -146,14 +145,5 @@ def _how_it_died(box: Box) -> str:
     if death.oom_killed:
         return f"The compiler needed more memory than {MEMORY_BYTES >> 30} GiB. Make less of templates and of unrolled loops."
     return "The compiler could not finish: it was stopped by a limit, or it crashed."
-
-
-def _drop(fd: int) -> None:
-    """Nothing that is printed there is of use, but a full pipe would stop the printer."""
-    try:
-        while os.read(fd, 65536):
-            pass
-    except BlockingIOError:
-        return
 
 

@@ -113,8 +113,7 @@ class Entry:
     def play_block(self, played: Played, most: int) -> list[Drawn]:
         """Play up to `most` calls, fewer when they take long, then check each; the inputs that were played.
 
-        Inputs are made before the first call and outputs are checked after the last, so that calls follow each other at one pace:
-        the house's blocks do the same.
+        Inputs are made before the first call, outputs checked after the last: calls follow each other at one pace, as the house's do.
         """
         rig, name = self._opened(), f"{played.case.name}/{len(played.blocks_us)}"
         drawn = self._drawn_block(played, name, most)

@@ -25,9 +25,14 @@ def device_arguments(name: str, gpu: int = 0) -> list[str]:
     return [word for path in nodes for word in ("--dev-bind", str(path), str(path))]
 
 
+def gpu_numbers(nodes: Path = Path("/dev")) -> list[int]:
+    """The numbers of the GPUs that have a node here, in order: 0 is /dev/nvidia0."""
+    return sorted(int(tail) for node in nodes.glob("nvidia[0-9]*") if (tail := node.name.removeprefix("nvidia")).isdecimal())
+
+
 def one_gpu(gpu: int, nodes: Path = Path("/dev")) -> dict[str, str]:
     """What makes a process outside a box see that GPU alone. CUDA counts the GPUs that have a node here, by their place on the bus."""
-    numbers = sorted(int(tail) for node in nodes.glob("nvidia[0-9]*") if (tail := node.name.removeprefix("nvidia")).isdecimal())
+    numbers = gpu_numbers(nodes)
     place = numbers.index(gpu) if gpu in numbers else gpu
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(place)}
 

@@ -187,6 +187,13 @@ def last_words(box: Box) -> str:
     return text.decode(errors="replace").strip() or "it said nothing."
 
 
+def drop_words(log_fd: int) -> None:
+    """Throw away what a box has printed: a full pipe would stop the printer. Of a flood no more than LOG_BYTES at a time."""
+    os.set_blocking(log_fd, False)
+    with suppress(BlockingIOError):
+        os.read(log_fd, LOG_BYTES)
+
+
 def _log_pipe() -> tuple[int, int]:
     read, write = os.pipe2(os.O_CLOEXEC)
     with suppress(OSError):      # beyond this user's share of pipe memory: the usual 64 KiB then

@@ -12,7 +12,7 @@ from kernelderby.leaderboard_web.present.numbers import Unit, unit_for
 from kernelderby.storage.boards import BoardRow, BoardView
 from kernelderby.storage.submissions import SubmissionView
 
-STATES = {"queued": "Waiting for a worker", "building": "Building", "running": "Judging"}
+STATES = {"queued": "Waiting for a worker", "building": "Starting", "running": "Judging"}
 HIDDEN = "a hidden case"     # its name is not told
 STAGES = ("queue", "build", "box", "load", "check", "time", "total")
 

@@ -9,7 +9,7 @@ const KEPT = 12;   // newest steps shown
 
 const saying = {
   queued: "Waiting for a worker",
-  building: "Building",
+  building: "Starting",
   running: "Judging",
   done: "Done",
 };

@@ -1,4 +1,4 @@
-"""`derby doctor` on what workers found."""
+"""Workers: what `derby doctor` says of them, and one that cannot start."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,6 +7,14 @@ from kernelderby.cli import service_checks
 from kernelderby.core.settings import Settings
 from kernelderby.storage import runners
 from kernelderby.storage.database import connect, migrate
+from tests.cli.conftest import Shell
+
+
+def test_a_worker_without_a_data_folder_is_one_sentence(shell: Shell) -> None:
+    done = shell.derby("worker")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "There is no folder" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_runner_that_claims_nothing_more_is_named_with_what_to_do(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ SAID = {
     "a wins": (dueled(1, 2), ["one.py is faster.", "one.py takes 0.5000 times as long as two.py"]),
     "b wins": (dueled(2, 1), ["two.py is faster."]),
     "a tie": (dueled(1, 1), ["No difference shown.", "1.0000"]),
+    "far apart": (dueled(177.27, 1), ["one.py takes 177 times"]),
     "void": (EMPTY.model_copy(update={"void": "It was disturbed."}), ["void", "disturbed"]),
     "b fell": (EMPTY.model_copy(update={"fallen": FELL}), ["two.py: wrong values (gate right)", "Element 3"]),
 }

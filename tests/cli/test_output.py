@@ -1,10 +1,12 @@
 """A verdict as a person reads it."""
 
 import json
+from typing import Any
 
 import pytest
 
 from kernelderby.cli.output import SENTENCES, exit_status, print_json, ratio, table, verdict_lines
+from kernelderby.cli.watch import progress_line
 from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Gate, Mode, Outcome, Verdict
 
 BASE = Verdict(
@@ -89,3 +91,10 @@ def test_json_is_one_line_of_finite_numbers(capsys: pytest.CaptureFixture[str]) 
 
 def test_columns_of_numbers_stand_to_the_right() -> None:
     assert table(("a", "b"), [("x", "1"), ("long", "10")]) == ["  a      b", "  x      1", "  long  10"]
+
+
+def test_progress_says_that_it_compiles_only_where_something_does() -> None:
+    states: list[tuple[str, dict[str, Any]]] = [("state", {"state": state}) for state in ("queued", "building", "running", "done")]
+    steps = [*states[:3], ("build", {"message": "Compiling"}), states[3]]
+
+    assert [line.strip() for kind, data in steps if (line := progress_line(kind, data))] == ["queued", "running", "compiling"]

@@ -50,7 +50,6 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetMPSComputeRunningProcesses": lambda fake: [SimpleNamespace(pid=pid) for pid in fake.mps_pids],
     "nvmlDeviceGetMemoryInfo": lambda fake: SimpleNamespace(free=5 << 30),
     "nvmlDeviceGetClockInfo": lambda fake: fake.clock,
-    "nvmlDeviceGetMaxClockInfo": lambda fake: 1980,
     "nvmlDeviceGetTemperature": lambda fake: 41,
     "nvmlDeviceGetPowerUsage": lambda fake: 123_456,
     "nvmlDeviceGetCurrentClocksEventReasons": lambda fake: fake.reasons,

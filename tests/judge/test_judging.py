@@ -1,6 +1,7 @@
 """A judge with real boxes and a real referee, on a problem small enough to be judged in a moment."""
 
 import os
+import select
 import shutil
 import signal
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from kernelderby.core.verdict import Flag, Gate, Mode, Outcome, Verdict
 from kernelderby.judge import lending
 from kernelderby.judge.job import Job, Report
 from kernelderby.judge.judging import Judge, open_judge
+from kernelderby.judge.sandbox.base import Box
 from tests.judge.hostile import HONEST, HOSTILE
 
 TINY = Path(__file__).parent / "tiny"
@@ -52,6 +54,28 @@ def test_what_a_program_does_is_seen_for_what_it_is(name: str, judge: Judge, tin
     assert verdict.outcome in hostile.outcomes, verdict.message
     assert hostile.gate is None or verdict.gate is hostile.gate
     assert verdict.accepted or verdict.message
+
+
+def test_no_box_still_starts_when_calls_are_timed(judge: Judge, tiny: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = lending.Run.play
+    late: list[Box] = []
+
+    def play(run: lending.Run) -> Verdict:
+        pools = [*judge._pools.values(), *judge._house_pools.values(), judge._builder._boxes]
+        late.extend(box for pool in pools for box in pool._waiting if not select.select([box.wire], [], [], 0)[0])
+        return played(run)
+
+    judged(judge, tiny, f"# load_inline\n{HONEST}")      # from here on a box waits for the sources of the next
+    judge.prepare(tiny, CPU)
+    for pool in (*judge._pools.values(), *judge._house_pools.values()):
+        pool.settle()
+    judge._builder.close()
+    judge.idle()      # so that this box alone has just been started
+    assert judge._builder._boxes._waiting
+    monkeypatch.setattr(lending.Run, "play", play)
+
+    assert judged(judge, tiny, HONEST, Mode.BENCHMARK).accepted
+    assert late == []
 
 
 def test_an_honest_entry_is_accepted_in_every_mode(judge: Judge, tiny: Problem) -> None:

@@ -90,6 +90,12 @@ def test_an_address_that_is_none_is_said_so() -> None:
         connect("nonsense")
 
 
+@pytest.mark.parametrize(("place", "says"), [("nowhere/derby.sqlite", "There is no folder"), (".", "cannot be used: unable to open")])
+def test_a_database_that_cannot_be_there_is_one_sentence(place: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=says):
+        migrate(connect(f"sqlite:///{tmp_path / place}"))
+
+
 def test_a_database_in_memory_works(tmp_path: Path) -> None:
     database = connect("sqlite://")
     migrate(database)

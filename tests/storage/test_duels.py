@@ -23,13 +23,14 @@ def world(database: Database, tmp_path: Path) -> World:
     return World.make(database, tmp_path, ("cpu", GPU))
 
 
-def judged(world: World, name: str, score_us: float, source: bytes = b"", device: str = GPU) -> int:
+def judged(world: World, name: str, score_us: float, source: bytes = b"", device: str = GPU, bound_share: float = 0.0) -> int:
     """A person's accepted entry, of a source of its own unless given."""
     number = world.send(name, device=device, source=source or f"# {name} {score_us}".encode())
     claim = world.take(device)
     assert claim.id == number
     case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=score_us)
-    assert world.finish(claim, score_us=score_us, score_ci_us=(score_us, score_us), device=device, cases=[case])
+    assert world.finish(claim, score_us=score_us, score_ci_us=(score_us, score_us), device=device, cases=[case],
+                        environment={"bound_share": bound_share})
     return number
 
 
@@ -74,6 +75,14 @@ def view(world: World, duel: int) -> DuelView:
         return duels.view(session, duel)
 
 
+def a_day_passes(world: World) -> None:
+    """All duels become older than CROWN_WAIT."""
+    with world.database.begin() as session:
+        for row in session.scalars(select(DuelRow)):
+            row.created_at -= duels.CROWN_WAIT
+            row.finished_at = row.finished_at and row.finished_at - duels.CROWN_WAIT
+
+
 def ask(world: World, a: int, b: int, name: str = "ada") -> int:
     person = world.person(name)
     with world.database.begin() as session:
@@ -110,14 +119,48 @@ def test_the_old_leader_stays_unless_the_duel_says_faster(world: World, duel: Du
     assert leader(world) == first and not waits(world)
 
 
-def test_a_void_duel_is_played_again_and_then_the_old_leader_stays(world: World) -> None:
+@pytest.mark.parametrize(("ratio", "bound", "moves"), [(0.996, 0.0, False), (0.994, 0.0, True), (0.98, 0.03, False), (0.96, 0.03, True)])
+def test_a_crown_moves_by_more_than_the_least_effect_and_the_runners_bound(world: World, ratio: float, bound: float, moves: bool) -> None:
     first = judged(world, "ada", 20.0)
-    judged(world, "bob", 10.0)
+    faster = judged(world, "bob", 10.0, bound_share=bound)
+
+    assert end(world, take(world), result(ratio, 1.0))
+
+    assert leader(world) == (faster if moves else first)
+
+
+def test_a_void_duel_is_played_again_and_then_the_old_leader_stays_for_a_day(world: World) -> None:
+    first = judged(world, "ada", 20.0)
+    faster = judged(world, "bob", 10.0)
 
     ended = [end(world, take(world), result(void="Disturbed.")) for _ in range(duels.MAX_LOSSES)]
 
     assert ended == [False, False, True]
-    assert leader(world) == first
+    judged(world, "cyd", 30.0)
+    assert leader(world) == first and not waits(world)
+    a_day_passes(world)
+    judged(world, "dan", 30.0)
+    assert end(world, take(world), result(10.0, 20.0)) and leader(world) == faster
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["while the first waits", "after the first was lost"])
+def test_a_person_meets_a_leader_for_its_crown_once_a_day_and_others_are_heard(world: World, is_over: bool) -> None:
+    first = judged(world, "ada", 20.0)
+    judged(world, "bob", 10.0)
+    if is_over:
+        assert end(world, take(world), result())
+    variant = judged(world, "bob", 9.0)
+    assert waits(world) is not is_over
+    if not is_over:
+        assert end(world, take(world), result()) and not waits(world)
+
+    other = judged(world, "cyd", 15.0)
+    claim = take(world)
+    assert (claim.a.submission, claim.b.submission) == (other, first)
+    assert end(world, claim, result())
+    a_day_passes(world)
+    judged(world, "dan", 30.0)
+    assert take(world).a.submission == variant
 
 
 def test_a_killed_worker_delays_a_crown_and_loses_nothing(world: World) -> None:

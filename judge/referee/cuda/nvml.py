@@ -65,10 +65,6 @@ class Gpu:
         """The multiprocessors' clock at this moment."""
         return int(self._ask(self._library.nvmlDeviceGetClockInfo, self._handle, self._library.NVML_CLOCK_SM))
 
-    def max_sm_clock_mhz(self) -> int:
-        """The highest that clock can be."""
-        return int(self._ask(self._library.nvmlDeviceGetMaxClockInfo, self._handle, self._library.NVML_CLOCK_SM))
-
     def throttle_reasons(self) -> tuple[str, ...]:
         """Why the clock is not higher at this moment, in names."""
         newer = getattr(self._library, "nvmlDeviceGetCurrentClocksEventReasons", None)

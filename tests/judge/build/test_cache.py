@@ -1,6 +1,7 @@
 """What was compiled is found again by everything it depends on, and by nothing else."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ def test_the_least_lately_used_goes_first(tmp_path: Path) -> None:
 
     assert cache.get("newest") and cache.get("old")
     assert not cache.get("used")
+
+
+def test_a_full_disk_gets_no_fuller(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))      # a write beyond it fails as on a full disk
+    try:
+        Cache(tmp_path).put("large", Kept(library=bytes(100_000), report=[]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_two_sources_have_one_key() -> None:

@@ -70,6 +70,8 @@ LIES: dict[str, Any] = {
     "no list": {"name": "x"}, "too many": [ROW] * (MOST + 1), "no row": ["x"], "a path for a name": [ROW | {"name": "../../x"}],
     "flags in a name": [ROW | {"name": "x -o y"}], "a number for a source": [ROW | {"cpp_sources": [1]}],
     "no list of sources": [ROW | {"cuda_sources": "x"}], "too long": [ROW | {"cpp_sources": ["x" * (1 << 20)]}],
+    "too long in bytes": [ROW | {"cpp_sources": ["\u20ac" * (1 << 19)]}],
+    "long docstrings": [ROW | {"functions": [["f", "x" * (1 << 20)]]}],
     "code for a function": [ROW | {"functions": [["f); system(", "f"]]}], "a missing key": [{"name": "x"}],
     "a number for functions": [ROW | {"functions": 3}],
 }

@@ -49,10 +49,17 @@ def test_each_kernel_has_a_row_whatever_the_order() -> None:
     assert (a.kernel, a.registers, a.tensor_core) == ("a", 8, None)
 
 
-def test_hostile_reports_give_no_row_that_cannot_be_held() -> None:
-    log = "Compiling entry function 'Qx' 'x\x1b[31m' for 'sm_90a'\nUsed 99999999999999999999 registers, 999999999 bytes smem\n" * 100
+def test_kernels_that_look_the_same_are_told_once() -> None:
+    log = "".join(f"Compiling entry function 'Q{number}' '{'long' * 20}<{number}>' for 'sm_90a'\nUsed {registers} registers\n"
+                  for number, registers in enumerate((8, 8, 16)))
 
-    rows = reports(log, "sm_90a", "")
+    assert [row.registers for row in reports(log, "sm_90a", "")] == [8, 16]
+
+
+def test_hostile_reports_give_no_row_that_cannot_be_held() -> None:
+    log = "Compiling entry function 'Qx' 'x{}\x1b[31m' for 'sm_90a'\nUsed 99999999999999999999 registers, 999999999 bytes smem\n"
+
+    rows = reports("".join(map(log.format, range(100))), "sm_90a", "")
 
     assert len(rows) == 32
     assert not rows[0].would_launch

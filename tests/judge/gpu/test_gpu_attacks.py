@@ -5,9 +5,10 @@ from functools import cache
 
 import pytest
 
-from benchmarks.gpu.gallery import GALLERY, Attack, allowed_us
+from benchmarks.gpu.gallery import GALLERY, Attack
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.verdict import Gate, Mode, Outcome, Verdict
+from kernelderby.judge.acceptance.trials import allowed_us
 from kernelderby.judge.judging import Judge
 from tests.judge.gpu.addition import addition, judged
 
