@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kernelderby.core.devices import device as device_class
 from kernelderby.core.errors import BadSource, BoardClosed, ConflictingDirectives, DeadlinePassed, NotFound, QuotaSpent, RequestError
-from kernelderby.core.submission import Directives
+from kernelderby.core.submission import Directives, is_cuda
 from kernelderby.core.text import one_line
 from kernelderby.core.verdict import Mode
 
@@ -116,7 +116,7 @@ def check_file_name(name: str) -> str:
 
 def language(file_name: str, text: str) -> str:
     """triton, torch or cuda, for the board."""
-    if file_name.lower().endswith(".cu"):
+    if is_cuda(file_name):
         return "cuda"
     return "triton" if _TRITON.search(text) else "torch"
 

@@ -83,8 +83,8 @@ def rank_intervals(entries: Sequence[Estimate], min_effect: float = 0.005, bound
     certain = [0] * (len(order) + 1)   # differences: how many entries beat every entry from here on
     for i in range(len(order)):
         j = i + 1
-        while j < len(order) and logs[j] - logs[i] <= max(least, math.hypot(errors[i], widest)):
-            if logs[j] - logs[i] > max(least, math.hypot(errors[i], errors[j])):
+        while j < len(order) and logs[j] - logs[i] <= _margin(errors[i], widest, least):
+            if logs[j] - logs[i] > _margin(errors[i], errors[j], least):
                 slower[i] += 1
                 faster[j] += 1
             j += 1
@@ -126,9 +126,14 @@ def median_of(blocks: Blocks) -> float:
 
 def _sign(one: Estimate, other: Estimate, least: float) -> int:
     gap = math.log(one.score_us) - math.log(other.score_us)
-    if abs(gap) <= max(least, math.hypot(_log_error(one), _log_error(other))):
+    if abs(gap) <= _margin(_log_error(one), _log_error(other), least):
         return 0
     return 1 if gap > 0 else -1
+
+
+def _margin(one: float, other: float, least: float) -> float:
+    """The gap of two log scores that is not significant yet, by their errors and the least that counts."""
+    return max(least, math.hypot(one, other))
 
 
 def _log_error(entry: Estimate) -> float:

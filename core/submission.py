@@ -12,6 +12,11 @@ SUFFIXES = (".py", ".cu")
 _DIRECTIVE = re.compile(r"^\s*(?:#!|//!)POPCORN\s+(\w+)\s*(.*?)\s*$", re.IGNORECASE)
 
 
+def is_cuda(file_name: str) -> bool:
+    """Whether a file is CUDA C++ by its name; else it is Python."""
+    return file_name.lower().endswith(".cu")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Directives:
     """Header lines `#!POPCORN leaderboard NAME` and `#!POPCORN gpu H100`, as GPU MODE contestants write them."""

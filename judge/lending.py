@@ -1,9 +1,7 @@
 """One run from the worker's side: the referee asks for boxes, is lent them, gives them back, and at last says the verdict."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +10,7 @@ from kernelderby.core.errors import BoxStuck, RefereeLost, RunnerUnhealthy
 from kernelderby.core.problem import hidden_specs, public_cases
 from kernelderby.core.runner import RunnerFacts
 from kernelderby.core.verdict import Verdict
-from kernelderby.judge.box.wire import Closed, Late, sealed_file
+from kernelderby.judge.box.wire import Closed, Late, sealed_files
 from kernelderby.judge.job import Job, Report
 from kernelderby.judge.referees import RefereeProcess, failure
 from kernelderby.judge.sandbox.base import Box, BoxLimits, Death
@@ -65,10 +63,7 @@ class Run:
 
     def _ask(self, op: str, question: dict[str, Any], jobs: Sequence[Job]) -> None:
         """The question, with the source of each job in turn."""
-        with ExitStack() as stack:
-            fds = [sealed_file(content) for job in jobs for content in (job.source, b"".join(job.artifacts.values()))]
-            for fd in fds:
-                stack.callback(os.close, fd)
+        with sealed_files(*(content for job in jobs for content in (job.source, b"".join(job.artifacts.values())))) as fds:
             self._referee.channel.send({"op": op, **question}, fds)
 
     def _told(self, job: Job) -> dict[str, Any]:

@@ -45,35 +45,18 @@ class RefereeProcess:
 
     def wait_until_up(self) -> None:
         """Returns when it can judge. Raises ProblemBroken, or RefereeLost."""
-        try:
-            message, _ = self.channel.receive(_UP_WITHIN_S)
-        except (Closed, Late):
-            raise RefereeLost("The referee could not be started.") from None
-        if message["op"] == "failed":
-            raise failure(message)
-        self.environment = message["environment"]
+        self.environment = self._answer(_UP_WITHIN_S, "The referee could not be started.")["environment"]
 
     def inspect(self, seed: bytes) -> list[dict[str, Any]]:
         """What it finds in the problem's Python. Raises DerbyError."""
         self.channel.send({"op": "inspect", "seed": seed.hex()})
-        try:
-            message, _ = self.channel.receive(_INSPECTED_WITHIN_S)
-        except (Closed, Late):
-            raise RefereeLost from None
-        if message["op"] == "failed":
-            raise failure(message)
-        rows: list[dict[str, Any]] = message["rows"]
+        rows: list[dict[str, Any]] = self._answer(_INSPECTED_WITHIN_S, None)["rows"]
         return rows
 
     def prove(self) -> None:
         """Have it judge a known case. Raises DerbyError when it does not judge right."""
         self.channel.send({"op": "prove"})
-        try:
-            message, _ = self.channel.receive(_UP_WITHIN_S)
-        except (Closed, Late):
-            raise RefereeLost("A fresh referee failed on a known case.") from None
-        if message["op"] == "failed":
-            raise failure(message)
+        self._answer(_UP_WITHIN_S, "A fresh referee failed on a known case.")
 
     def take_back(self, box_id: int) -> Box:
         """Its house box of that number, which is no longer its own."""
@@ -95,6 +78,16 @@ class RefereeProcess:
         deaths = [box.end() for box in self.house]
         self.house = []
         return self.process.returncode is not None and all(death.gone for death in deaths)
+
+    def _answer(self, within_s: float, lost: str | None) -> dict[str, Any]:
+        """What it says next. Raises RefereeLost, with `lost` for its sentence, when it says nothing; what it failed with when it failed."""
+        try:
+            message, _ = self.channel.receive(within_s)
+        except (Closed, Late):
+            raise RefereeLost(lost) from None
+        if message["op"] == "failed":
+            raise failure(message)
+        return message
 
 
 class Referees:

@@ -1,7 +1,5 @@
 """The runner that this machine is."""
 
-from pathlib import Path
-
 from kernelderby.core.devices import DEVICES, DeviceClass, class_of_gpu
 from kernelderby.core.errors import RequestError
 from kernelderby.core.runner import RunnerFacts
@@ -9,6 +7,7 @@ from kernelderby.core.settings import Settings
 from kernelderby.judge.acceptance.certificate import facts_of, machine_of
 from kernelderby.judge.build.toolkit import Toolkit, find_toolkit
 from kernelderby.judge.referee.cuda.nvml import Gpu, NvmlUnavailable
+from kernelderby.judge.sandbox.devices import gpu_node
 
 
 def this_gpu(settings: Settings) -> Gpu:
@@ -16,15 +15,15 @@ def this_gpu(settings: Settings) -> Gpu:
     try:
         return Gpu(settings.gpu)
     except NvmlUnavailable as error:
-        if _node(settings).exists():
+        if gpu_node(settings.gpu).exists():
             raise
-        missing = f"There is no NVIDIA GPU here to use ({_node(settings)} is missing), and this needs one."
+        missing = f"There is no NVIDIA GPU here to use ({gpu_node(settings.gpu)} is missing), and this needs one."
         raise NvmlUnavailable(f"{missing} {error.message}") from None
 
 
 def need_gpu(settings: Settings, device: DeviceClass) -> None:
     """Raises NvmlUnavailable for a GPU class where there is no GPU."""
-    if device.arch is not None and not _node(settings).exists():
+    if device.arch is not None and not gpu_node(settings.gpu).exists():
         this_gpu(settings)
 
 
@@ -53,6 +52,3 @@ def this_runner(settings: Settings) -> RunnerFacts | None:
     except (NvmlUnavailable, RequestError):
         return None
 
-
-def _node(settings: Settings) -> Path:
-    return Path(f"/dev/nvidia{settings.gpu}")

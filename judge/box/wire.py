@@ -10,7 +10,8 @@ import os
 import select
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 LIMIT_BYTES = 64 * 1024
@@ -124,6 +125,17 @@ def sealed_file(data: bytes) -> int:
     os.lseek(fd, 0, os.SEEK_SET)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
     return fd
+
+
+@contextmanager
+def sealed_files(*contents: bytes) -> Iterator[list[int]]:
+    """Such a file for each of these, for as long as the block runs."""
+    with ExitStack() as stack:
+        fds = []
+        for content in contents:
+            fds.append(sealed_file(content))
+            stack.callback(os.close, fds[-1])
+        yield fds
 
 
 def number(message: Mapping[str, Any], key: str, low: float, high: float) -> float:

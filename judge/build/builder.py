@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from kernelderby.core.devices import COMPILE_TARGETS, CPU, DeviceClass
+from kernelderby.core.submission import is_cuda
 from kernelderby.core.verdict import CompileReport, Gate, Outcome
 from kernelderby.judge.box.inline import CU_KEY, InlineSource
 from kernelderby.judge.build.cache import Cache, Kept, key_of
@@ -43,7 +44,7 @@ class Build:
 
 def needs_build(source: bytes, file_name: str) -> bool:
     """Whether there is anything to compile off the GPU: a `.cu`, or a file that speaks of `load_inline`."""
-    return file_name.lower().endswith(".cu") or b"load_inline" in source
+    return is_cuda(file_name) or b"load_inline" in source
 
 
 class Builder:
@@ -61,7 +62,7 @@ class Builder:
             return Build()
         started = time.monotonic()
         self._toolkit = self._toolkit or self._find()
-        make = self._build_cu if file_name.lower().endswith(".cu") else self._build_inline
+        make = self._build_cu if is_cuda(file_name) else self._build_inline
         try:
             build = make(source, file_name, device, self._toolkit, cancelled)
         except (FlagRefused, NotTaken) as refusal:

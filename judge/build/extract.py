@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelderby.judge.box.inline import InlineSource
-from kernelderby.judge.box.wire import Breach, Channel, Closed, Late, sealed_file
+from kernelderby.judge.box.wire import Breach, Channel, Closed, Late, sealed_files
 from kernelderby.judge.sandbox.base import Box, BoxLimits
 from kernelderby.judge.sandbox.pool import Pool
 from kernelderby.judge.sandbox.process import drop_words
@@ -52,10 +52,11 @@ def parse(answer: Any) -> list[InlineSource]:
 
 def _asked(box: Box, source: bytes, cancelled: Callable[[], bool]) -> Any:
     """The box's answer; an empty list where it has none, since the box that runs the entry will say why."""
-    channel, nonce, fd = Channel(box.wire, _LINE_BYTES), secrets.randbelow(2**53), sealed_file(source)
+    channel, nonce = Channel(box.wire, _LINE_BYTES), secrets.randbelow(2**53)
     deadline = time.monotonic() + _WITHIN_S
     try:
-        channel.send({"op": "load", "nonce": nonce, "file_name": "submission.py", "extract": True}, [fd])
+        with sealed_files(source) as fds:
+            channel.send({"op": "load", "nonce": nonce, "file_name": "submission.py", "extract": True}, fds)
         while time.monotonic() < deadline and not cancelled():
             drop_words(box.log_fd)      # the file's words are heard in the box that runs it
             try:
@@ -67,8 +68,6 @@ def _asked(box: Box, source: bytes, cancelled: Callable[[], bool]) -> Any:
             return answer.get("inline", []) if answer.get("nonce") == nonce else []
     except (Breach, Closed, Late):
         return []
-    finally:
-        os.close(fd)
     return []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernelderby.core.errors import SandboxUnavailable
 from kernelderby.core.text import clean_text
-from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Breach, Channel, Closed, Late, sealed_file
+from kernelderby.judge.box.wire import TRUSTED_LIMIT_BYTES, Breach, Channel, Closed, Late, sealed_files
 from kernelderby.judge.build.toolkit import Toolkit
 from kernelderby.judge.sandbox.base import Box, BoxLimits, Sandbox
 from kernelderby.judge.sandbox.process import drop_words, last_words
@@ -61,19 +61,16 @@ def run_commands(sandbox: Sandbox, toolkit: Toolkit, sources: Mapping[str, bytes
                  wanted: Sequence[str], cancelled: Callable[[], bool]) -> Made:
     """Run the stages in a fresh sandbox, which is ended afterwards. Raises SandboxUnavailable."""
     box = sandbox.workshop(toolkit.shown)
-    fds = [sealed_file(content) for content in sources.values()]
     try:
         box.limit(BoxLimits(memory_bytes=MEMORY_BYTES, processes=_PROCESSES))
         channel = _ready(box)
         told = [[vars(command) for command in stage] for stage in stages]
-        question = {"op": "compile", "files": list(sources), "wanted": list(wanted), "stages": told}
-        channel.send(question, fds)
+        with sealed_files(*sources.values()) as fds:
+            channel.send({"op": "compile", "files": list(sources), "wanted": list(wanted), "stages": told}, fds)
         return _answer(channel, box, wanted, cancelled)
     except (Breach, Closed, Late):
         return Made(broken=_how_it_died(box))
     finally:
-        for fd in fds:
-            os.close(fd)
         box.end()
 
 

@@ -36,13 +36,9 @@ class Ground:
     code: ProblemCode
     cases: list[Case]
     layouts: list[Layout]
+    arena_bytes: int                                  # of one that holds any of the cases
     house: House
     box_offset_us: Callable[[Entry, Link], float]     # of a box that was lent for an entry and does not hold it yet
-
-    @property
-    def arena_bytes(self) -> int:
-        """The size of an arena that holds any of the cases."""
-        return max(layout.extent for layout in self.layouts)
 
 
 @dataclass
@@ -169,7 +165,7 @@ def _net(side: Side, rounds: Sequence[_Round], kind: Kind) -> list[list[float]]:
         armed = this.armed[side]
         null = kind.null_of([other.null[armed] for other in rounds if armed in other.null])
         null += this.offset_us[side] if armed else 0.0
-        blocks += [[round(max(kind.least_us, wall - null), 4) for wall in block] for block in this.blocks_us[side]]
+        blocks += [[round(us, 4) for us in kind.net_us(block, null)] for block in this.blocks_us[side]]
     return blocks
 
 

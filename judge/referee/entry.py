@@ -1,6 +1,5 @@
 """One entry in one box: load it, play a case's blocks with it, hold every call to the checks."""
 
-import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -8,8 +7,9 @@ from typing import Any
 
 from kernelderby.core.errors import ProblemBroken, RunnerBusy
 from kernelderby.core.problem import Case
+from kernelderby.core.submission import is_cuda
 from kernelderby.core.verdict import Gate, Mode, Outcome
-from kernelderby.judge.box.wire import sealed_file
+from kernelderby.judge.box.wire import sealed_files
 from kernelderby.judge.referee.arena import Layout
 from kernelderby.judge.referee.boxes import OVERDUE_S, LentBox
 from kernelderby.judge.referee.checking import CaseCheck, Outputs
@@ -208,13 +208,9 @@ class Entry:
 
     def _ask_to_load(self, **options: Any) -> dict[str, Any]:
         job = self._job
-        fds = [sealed_file(content) for content in (job.source, *([job.packed] if job.artifacts else []))]
-        try:
-            limit_s = options.get("deadline_s", self._code.spec.limits.time_s)
+        limit_s = options.get("deadline_s", self._code.spec.limits.time_s)
+        with sealed_files(job.source, *([job.packed] if job.artifacts else [])) as fds:
             return self.box.ask("load", limit_s, fds, file_name=_named(job.file_name), artifacts=list(job.artifacts), **options)
-        finally:
-            for fd in fds:
-                os.close(fd)
 
     def _opened(self) -> Rig:
         assert self._rig is not None, "an arena is shared first"
@@ -223,7 +219,7 @@ class Entry:
 
 def _named(file_name: str) -> str:
     """As traces and compilers name the file, whatever the contestant calls it."""
-    return "submission.cu" if file_name.lower().endswith(".cu") else "submission.py"
+    return "submission.cu" if is_cuda(file_name) else "submission.py"
 
 
 def _unstable(case: Case) -> ProblemBroken:

@@ -1,13 +1,12 @@
 """The house box: the trusted twin that plays null and baseline calls by the very steps an entry's calls take. Kept for many runs."""
 
 import math
-import os
 from collections.abc import Sequence
 from statistics import median
 
 from kernelderby.core.errors import DerbyError, RunnerBusy
 from kernelderby.core.verdict import Outcome
-from kernelderby.judge.box.wire import sealed_file
+from kernelderby.judge.box.wire import sealed_files
 from kernelderby.judge.referee.arena import Layout
 from kernelderby.judge.referee.boxes import OVERDUE_S, LentBox
 from kernelderby.judge.referee.clock import Bound, Data, Rig, refuse_disturbed
@@ -77,11 +76,8 @@ class House:
 
     def _opened(self, link: Link) -> Rig:
         box = LentBox(link.take_box(trusted=True), link)
-        fd = sealed_file(self._baseline)
-        try:
-            box.ask("load", OVERDUE_S, (fd,), file_name="submission.py")
-        finally:
-            os.close(fd)
+        with sealed_files(self._baseline) as fds:
+            box.ask("load", OVERDUE_S, fds, file_name="submission.py")
         return self._code.kind.open_rig(box, self._arena_bytes)
 
     def _drop(self) -> None:

@@ -43,6 +43,10 @@ class Kind:
     block_s: float                                # a block's calls take no longer, but for the first
     block_bytes: Callable[[], int]                # of inputs and outputs of a block's calls, all of which are kept until it is over
 
+    def net_us(self, walls_us: Sequence[float], null_us: float) -> list[float]:
+        """Calls' own times: what a call that does nothing takes is off, and none is less than this clock can tell."""
+        return [max(self.least_us, wall - null_us) for wall in walls_us]
+
 
 def kind_of(device: DeviceClass) -> Kind:
     """The kind of a class."""

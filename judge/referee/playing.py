@@ -18,7 +18,7 @@ from kernelderby.core.problem_folder import Problem
 from kernelderby.core.text import clean_text
 from kernelderby.core.verdict import CaseResult, CompileReport, Gate, Mode, Outcome, Verdict
 from kernelderby.judge.referee.arena import Layout
-from kernelderby.judge.referee.clock import binding
+from kernelderby.judge.referee.clock import Data, binding
 from kernelderby.judge.referee.duelling import Ground, play_duel
 from kernelderby.judge.referee.entry import LEAD_IN, Entry, Played
 from kernelderby.judge.referee.findings import Ended, Finding, with_limit
@@ -75,7 +75,8 @@ class Referee:
         self._open_house(link)
         self._health.note()
         ground = Ground(problem=self._problem, device=self._device, code=self._code, cases=self._cases, layouts=self._layouts,
-                        house=self._house, box_offset_us=lambda entry, link: self._box_offset_us(entry, link, plan))
+                        arena_bytes=self._arena_bytes, house=self._house,
+                        box_offset_us=lambda entry, link: self._box_offset_us(entry, link, plan))
         return play_duel(ground, challenge, link)
 
     def fault(self, link: Link) -> str | None:
@@ -116,8 +117,7 @@ class Referee:
             return
         for case, layout in zip(self._cases, self._layouts, strict=True):
             if math.isinf(self._house.quiet_us(layout)):
-                data = self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name)).data
-                self._house.null_block(link, binding(self._problem.spec, layout), data, QUIET_CALLS, LEAD_IN, armed=True)
+                self._house.null_block(link, binding(self._problem.spec, layout), self._any_data(case), QUIET_CALLS, LEAD_IN, armed=True)
 
     def _served(self, link: Link, job: Job, record: Record) -> dict[str, Any] | None:
         """What gate `serves` showed, where the problem asks for it. Raises Ended."""
@@ -145,8 +145,7 @@ class Referee:
         if not plan.is_timed or not calls:
             return 0.0
         layout, case = self._smallest()
-        data = self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name)).data
-        bound = binding(self._problem.spec, layout)
+        data, bound = self._any_data(case), binding(self._problem.spec, layout)
         own = entry.null_block(bound, data, calls)
         return median(own) - median(self._house.null_block(link, bound, data, calls, LEAD_IN, armed=True))
 
@@ -154,23 +153,23 @@ class Referee:
         played = None
         try:
             played = entry.bind(case, layout)
-            timed = self._play_blocks(entry, played, link, plan)
+            timed = self._play_blocks(entry, played, layout, link, plan)
         except Ended as end:
             finding = _placed(case, end.finding)
             record.cases.append(_failed(case, finding, played))
             raise Ended(replace(finding, message=f"Case {case.name}: {finding.message}")) from None
         record.add(played, timed, plan.blocks)
 
-    def _play_blocks(self, entry: Entry, played: Played, link: Link, plan: Plan) -> Timed | None:
+    def _play_blocks(self, entry: Entry, played: Played, layout: Layout, link: Link, plan: Plan) -> Timed | None:
         if not plan.is_timed:
             entry.play_block(played, plan.calls)
             return None
         timed, data = Timed(), played.warm.data
-        bound = binding(self._problem.spec, self._code.layout(played.case, data))
+        bound = binding(self._problem.spec, layout)
         started, entry_s = time.monotonic(), 0.0
         timed.null_us.append(self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed))
         timed.prepared_us += self._house.prepared_us
-        entry.expect_preparation(self._house.quiet_us(bound.layout))
+        entry.expect_preparation(self._house.quiet_us(layout))
         for block in numbers(plan.blocks, played.gauged):
             before = time.monotonic()
             drawn = entry.play_block(played, plan.calls)
@@ -202,8 +201,11 @@ class Referee:
         return _reports(reports)
 
     def _layout(self, case: Case) -> Layout:
-        drawn = self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name))
-        return self._code.layout(case, drawn.data)
+        return self._code.layout(case, self._any_data(case))
+
+    def _any_data(self, case: Case) -> Data:
+        """Inputs of a case that no entry ever sees, the same each time."""
+        return self._code.draw(case, Seeds(b"", self._kind.torch_device).generator(case.name)).data
 
 
 def _placed(case: Case, finding: Finding) -> Finding:

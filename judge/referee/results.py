@@ -85,8 +85,8 @@ class Record:
         if played.prepared_us:
             self._prepared[name] = {"entry": played.prepared_us, "twin": timed.prepared_us}
         self._null[name] = [wall for block in timed.null_us for wall in block]
-        self._keep(played, [self._net(block, null) for block in played.blocks_us], blocks)
-        self._baseline[name] = [self._net(block, twin_null) for block in timed.baseline_us]
+        self._keep(played, [self._kind.net_us(block, null) for block in played.blocks_us], blocks)
+        self._baseline[name] = [self._kind.net_us(block, twin_null) for block in timed.baseline_us]
         low, high = bootstrap_ci([self._blocks[name]], seed=0)
         time_us = median_of(self._blocks[name])
         return result.model_copy(update={
@@ -109,9 +109,6 @@ class Record:
         if is_repeat_suspect(void_medians, medians, self._problem.spec.min_effect):
             raise ended(Outcome.UNSTABLE, f"Case {name}: a block was slower while the GPU's clock was held down, and a repeat would have "
                                           "made the score better. Send it again.")
-
-    def _net(self, walls_us: list[float], null_us: float) -> list[float]:
-        return [max(self._kind.least_us, wall - null_us) for wall in walls_us]
 
     def _share_of_light(self, case: Case, works: Sequence[Work], time_us: float) -> float | None:
         """How near the time comes to the shortest possible for half of the calls; None on a CPU. Raises Ended when it lies beneath."""

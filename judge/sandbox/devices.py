@@ -17,12 +17,17 @@ def device_arguments(name: str, gpu: int = 0) -> list[str]:
     """bubblewrap's arguments for a class, to stand behind its `--dev`. Raises SandboxUnavailable when there is no such GPU here."""
     if device(name).arch is None:
         return []
-    node = Path(f"/dev/nvidia{gpu}")
+    node = gpu_node(gpu)
     if not node.exists():
         raise SandboxUnavailable(f"There is no {node} here, so no box for {name} can be started: load the NVIDIA driver, "
                                  "or name another GPU with DERBY_GPU.")
     nodes = [node, *(path for path in (Path("/dev", shared) for shared in _SHARED_NODES) if path.exists())]
     return [word for path in nodes for word in ("--dev-bind", str(path), str(path))]
+
+
+def gpu_node(gpu: int) -> Path:
+    """The device node of the GPU of that number."""
+    return Path(f"/dev/nvidia{gpu}")
 
 
 def gpu_numbers(nodes: Path = Path("/dev")) -> list[int]:

@@ -1,6 +1,5 @@
 """Duels with real boxes and a real referee, on a CPU."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,10 @@ import pytest
 
 from kernelderby.core.devices import CPU
 from kernelderby.core.duel import PLANS, Duel
-from kernelderby.core.problem_folder import Problem, load_problem
-from kernelderby.core.settings import Settings
+from kernelderby.core.problem_folder import Problem
 from kernelderby.core.verdict import Gate, Mode, Outcome
 from kernelderby.judge.job import Job
-from kernelderby.judge.judging import Judge, open_judge
+from kernelderby.judge.judging import Judge
 from tests.judge.hostile import HONEST
 
 TINY = Path(__file__).parent / "tiny"
@@ -21,17 +19,6 @@ PLAN = PLANS["cpu"]
 FAST, SLOW = (f"import time\n{HONEST}\n    time.sleep({seconds})\n" for seconds in (0.003, 0.03))
 WRONG = f"{HONEST}\n    data.y.zero_()\n"
 LOADS_BADLY = "raise ValueError('not today')\n"
-
-
-@pytest.fixture(scope="module")
-def tiny() -> Problem:
-    return load_problem(TINY / "problems/warmup/double")
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with open_judge(Settings(), "bubblewrap") as judge:
-        yield judge
 
 
 def dueled(judge: Judge, problem: Problem, a: str, b: str, told: list[tuple[str, dict[str, Any]]] | None = None) -> Duel:

@@ -4,7 +4,6 @@ import os
 import select
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +23,6 @@ from tests.judge.hostile import HONEST, HOSTILE
 
 TINY = Path(__file__).parent / "tiny"
 SEED = bytes(range(32))
-
-
-@pytest.fixture(scope="module")
-def tiny() -> Problem:
-    return load_problem(TINY / "problems/warmup/double")
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with open_judge(Settings(), "bubblewrap") as judge:
-        yield judge
 
 
 def judged(judge: Judge, problem: Problem, source: str, mode: Mode = Mode.TEST, file_name: str = "kernel.py",

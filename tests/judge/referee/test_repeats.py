@@ -1,8 +1,7 @@
 """Blocks that do not count are played again, by a real referee and real boxes, on a device whose gauge says what a test wants."""
 
-import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from kernelderby.core.devices import CPU
 from kernelderby.core.problem_folder import load_problem
 from kernelderby.core.verdict import Mode, Outcome, Verdict
 from kernelderby.judge.referee import kinds, playing
-from kernelderby.judge.referee.link import Job, Lent, Link
+from kernelderby.judge.referee.link import Job
 from kernelderby.judge.referee.steadiness import Reading
-from kernelderby.judge.sandbox.base import Box
 from kernelderby.judge.sandbox.bubblewrap import Bubblewrap
 from kernelderby.judge.sandbox.pool import Pool
 from tests.judge.hostile import HONEST
+from tests.judge.referee.lender import Lender
 
 pytestmark = pytest.mark.slow
 
@@ -26,28 +25,17 @@ TINY = Path(__file__).parent.parent / "tiny/problems/warmup/double"
 COOL, HOT = Reading(sm_clock_mhz=1980, reasons=()), Reading(sm_clock_mhz=1980, reasons=("hw_thermal_slowdown",))
 
 
-class Lends(Link):
-    """A worker that lends boxes and listens to nobody."""
+class Listener(Lender):
+    """Keeps what it is told of the first case's blocks."""
 
     def __init__(self, pool: Pool) -> None:
-        self.pool, self.boxes, self.steps = pool, dict[int, Box](), list[Mapping[str, Any]]()
-        self.ended: list[int] = []
-        self.stuck = False
-
-    def take_box(self, *, trusted: bool) -> Lent:
-        box = self.pool.take()
-        self.boxes[box.id] = box
-        return Lent(id=box.id, wire_fd=os.dup(box.wire.fileno()), log_fd=os.dup(box.log_fd), freezer=box.freezer())
-
-    def end_box(self, box_id: int) -> dict[str, Any]:
-        return asdict(self.boxes.pop(box_id).end())
+        super().__init__(pool)
+        self.steps: list[Mapping[str, Any]] = []
+        self.ended, self.stuck = set(), False
 
     def event(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "time" and data["case"] == "wide":
             self.steps.append(data)
-
-    def check_cancelled(self) -> None:
-        pass
 
 
 class Scripted:
@@ -60,18 +48,18 @@ class Scripted:
         return next(self._readings)
 
 
-def judged(monkeypatch: pytest.MonkeyPatch, *blocks: Reading) -> tuple[Verdict, Lends]:
+def judged(monkeypatch: pytest.MonkeyPatch, *blocks: Reading) -> tuple[Verdict, Listener]:
     """A verdict, when the gauge said so after the first blocks of the first case."""
     gauge = Scripted(*blocks)
     monkeypatch.setattr(playing, "kind_of", lambda device: replace(kinds.CPU, gauge=lambda: gauge))
     problem, pool = load_problem(TINY), Pool(Bubblewrap(), CPU.name, 2)
-    link = Lends(pool)
+    link = Listener(pool)
     job = Job(submission=None, attempt=1, mode=Mode.BENCHMARK, file_name="kernel.py", seed=bytes(32), source=HONEST.encode())
     try:
         return playing.Referee(problem, CPU).judge(job, link), link
     finally:
         pool.close()
-        for box in link.boxes.values():
+        for box in link.lent.values():
             box.end()
 
 

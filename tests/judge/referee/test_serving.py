@@ -1,10 +1,7 @@
 """Gate `serves`, played with a real box on a processor, where a capture is the call itself: what the referee makes of what it sees."""
 
-import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,12 +14,12 @@ from kernelderby.judge.referee.boxes import OUTCOMES
 from kernelderby.judge.referee.entry import Spent
 from kernelderby.judge.referee.findings import Ended, Finding
 from kernelderby.judge.referee.inputs import ProblemCode, Seeds, cases_for
-from kernelderby.judge.referee.link import Job, Lent, Link
+from kernelderby.judge.referee.link import Job, Link
 from kernelderby.judge.referee.serving import MIB, OVERHEAD_BYTES, Served, Service, most_varied, play_serving, service_of
-from kernelderby.judge.sandbox.base import Box
 from kernelderby.judge.sandbox.pool import Pool
 from kernelderby.judge.sandbox.unsandboxed import Unsandboxed
 from tests.judge.hostile import HONEST
+from tests.judge.referee.lender import Lender
 
 TINY = Path(__file__).parent.parent / "tiny/problems/warmup/double"
 KEEPS_A_COPY = """
@@ -38,28 +35,9 @@ WRITES_ONCE = KEEPS_A_COPY.replace("    w = ", "    if len(kept) > 0: return\n  
 RAISES = "def custom_kernel(data):\n    raise ValueError('no')\n"
 
 
-class Lender(Link):
-    """A worker that lends plain processes."""
-
-    def __init__(self) -> None:
-        self._pool = Pool(Unsandboxed(), CPU.name, 0)
-        self.lent: dict[int, Box] = {}
-
-    def take_box(self, *, trusted: bool) -> Lent:
-        box = self._pool.take()
-        self.lent[box.id] = box
-        return Lent(id=box.id, wire_fd=os.dup(box.wire.fileno()), log_fd=os.dup(box.log_fd), freezer=box.freezer())
-
-    def end_box(self, box_id: int) -> dict[str, Any]:
-        return asdict(self.lent.pop(box_id).end())
-
-    def check_cancelled(self) -> None:
-        pass
-
-
 @pytest.fixture
 def link() -> Iterator[Lender]:
-    lender = Lender()
+    lender = Lender(Pool(Unsandboxed(), CPU.name, 0))
     yield lender
     assert not lender.lent, "a box was not given back"
 
