@@ -37,7 +37,7 @@ def board_lines(data: dict[str, Any]) -> list[str]:
     head = f"{data['problem']} on {data['device']} (version {data['version']})"
     if not data["rows"]:
         return [head, f"  Nobody yet. Be the first: {RANK_IT.format(file='FILE', problem=data['problem'])}"]
-    rows = [(places(r["rank"]), one_line(r["person"], 40), number(r["score_us"]), ratio(r["speedup"]), r["language"],
+    rows = [(places(r["rank"]), _who(r), number(r["score_us"]), ratio(r["speedup"]), r["language"],
              str(r["submission"])) for r in data["rows"]]
     lines = [head, *table(("rank", "who", "score µs", "× baseline", "language", "submission"), rows)]
     if data.get("leader") not in (None, data["rows"][0]["submission"]):
@@ -45,10 +45,15 @@ def board_lines(data: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _who(row: dict[str, Any]) -> str:
+    return one_line(f"agent {row['agent']} of {row['person']}", 60) if row.get("agent") else one_line(row["person"], 40)
+
+
 def _print_csv(rows: list[dict[str, Any]]) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(("rank_first", "rank_last", "person", "submission", "score_us", "score_low_us", "score_high_us", "speedup", "language",
-                  "at"))
+    out.writerow(("rank_first", "rank_last", "person", "agent", "submission", "score_us", "score_low_us", "score_high_us", "speedup",
+                  "language", "at"))
     for r in rows:
         low, high = r["score_ci_us"] or (None, None)
-        out.writerow((*r["rank"], table_cell(r["person"]), r["submission"], r["score_us"], low, high, r["speedup"], r["language"], r["at"]))
+        out.writerow((*r["rank"], table_cell(r["person"]), table_cell(r.get("agent") or ""), r["submission"], r["score_us"], low, high,
+                      r["speedup"], r["language"], r["at"]))

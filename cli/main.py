@@ -65,7 +65,7 @@ def build() -> typer.Typer:
     app.add_typer(problem.build(), name="problem", rich_help_panel="Run the platform")
     app.add_typer(receipt.build(), name="receipt", rich_help_panel="Send kernels")
     app.add_typer(runner.build(), name="runner", rich_help_panel="Run the platform")
-    app.add_typer(token.build(), name="token", rich_help_panel="Run the platform")
+    app.add_typer(token.build(), name="token", rich_help_panel="Send kernels")
     return app
 
 

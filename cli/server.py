@@ -50,6 +50,10 @@ class Server:
         """`POST /api/v1/{path}` with these fields as JSON, as an object that has the key `expects`."""
         return self._read(self._ask("POST", path, json=fields or None), expects)
 
+    def delete(self, path: str, expects: str) -> dict[str, Any]:
+        """`DELETE /api/v1/{path}`, as an object that has the key `expects`."""
+        return self._read(self._ask("DELETE", path), expects)
+
     def submit(self, file_name: str, source: bytes, fields: dict[str, str]) -> dict[str, Any]:
         """Send a kernel; the ticket. Safe to repeat: a lost answer is asked for again under the same key."""
         key = {"Idempotency-Key": uuid.uuid4().hex}

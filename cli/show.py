@@ -7,6 +7,7 @@ from kernelderby.cli.output import exit_status, print_json, print_verdict
 from kernelderby.cli.server import Server
 from kernelderby.cli.watch import verdict_of
 from kernelderby.core.settings import Settings
+from kernelderby.core.text import one_line
 
 
 def show(submission: Number, as_json: AsJson = False) -> None:
@@ -17,4 +18,6 @@ def show(submission: Number, as_json: AsJson = False) -> None:
         print_json(data)
     else:
         print_verdict(verdict, data.get("file_name"))
+        if data.get("agent"):
+            print(one_line(f"Sent by agent {data['agent']} of {data.get('person')}."))
     raise typer.Exit(exit_status(verdict) if verdict.outcome else 0)

@@ -100,6 +100,18 @@ def check_quota(mode: Mode, sent_in_the_hour: int, queued: int, quota: Quota) ->
         raise QuotaSpent(f"{queued} of your submissions wait already; {quota.queued} may. Try again when some are judged, or cancel some.")
 
 
+def check_budget(runs: int | None, runs_spent: int, gpu_seconds: float | None, seconds_spent: float) -> None:
+    """Raises QuotaSpent where an agent's budget is used up. A limit of None: there is none."""
+    spent = None
+    if runs is not None and runs_spent >= runs:
+        spent = f"{runs_spent} of {runs} runs"
+    elif gpu_seconds is not None and seconds_spent >= gpu_seconds:
+        spent = f"{seconds_spent:,.1f} of {gpu_seconds:,.1f} GPU-seconds"
+    if spent is not None:
+        raise QuotaSpent(f"This agent's budget is spent: {spent}, over the life of its token. Its person can make it a new token with a "
+                         "larger one: `derby token new NAME --agent --runs N --gpu-seconds S`.")
+
+
 def check_duel(entry: int, asked_today: int) -> None:
     """Raises QuotaSpent where a contestant asked for as many duels with that entry within a day as one may."""
     if asked_today >= DUELS_A_DAY:

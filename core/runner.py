@@ -1,4 +1,4 @@
-"""What is known of a runner beside its class: its measured ceilings, its certificate, how it compares with the board's reference."""
+"""What is known of a runner beside its class: its measured ceilings, its certificate."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +17,6 @@ class RunnerFacts:
     failed_check: str | None = None      # why none holds: the check of `derby runner accept` that failed, or what has changed since
     bound_share: float = 0.0             # the certificate's forgery bound: so large a share of a time,
     bound_us: float = 0.0                # and so many µs
-    factor: float = 1.0                  # what this runner's times are multiplied by on a board
 
     @property
     def standing(self) -> str:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from kernelderby.core.devices import DeviceClass
 from kernelderby.core.duel import Duel, held_to_solo
@@ -21,7 +22,7 @@ from kernelderby.core.verdict import Mode
 from kernelderby.judge.job import Job
 from kernelderby.judge.judging import Judge
 from kernelderby.judge.versions import Versions
-from kernelderby.storage import boards, duels
+from kernelderby.storage import boards, duels, factors
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import Database
 from kernelderby.storage.duels import DuelClaim, Side
@@ -69,11 +70,14 @@ class Duels:
         except Exception as error:
             log.exception("a duel failed", extra={"duel": claim.id})
             duel = duels.void(claim, self._device.name, f"The judge failed ({type(error).__name__}).")
-        if held.was_over:
-            return None
+        return None if held.was_over else duel
+
+    def _held_to_solo(self, session: Session, claim: DuelClaim, duel: Duel) -> Duel:
+        """The duel, void where it does not agree with what the entries took alone, in this runner's own µs."""
+        runner = duel.environment.get("gpu_uuid")
         if self._device.arch is None:      # a CPU's times differ more from run to run than a rival could make them
             return duel
-        factor = float(duel.environment.get("factor", 1.0))
+        factor = factors.factor(session, claim.version, self._device.name, runner, datetime.now(UTC)) if runner else 1.0
         a_us, b_us = ({case: us / factor for case, us in side.solo_us.items()} for side in (claim.a, claim.b))
         return held_to_solo(duel, a_us, b_us)
 
@@ -87,6 +91,7 @@ class Duels:
             if duel is None:
                 duels.release(session, claim.id, claim.attempt)
                 return
+            duel = self._held_to_solo(session, claim, duel)
             board = duels.finish(session, claim.id, claim.attempt, duel)
             if board is not None:
                 boards.settle(session, board)

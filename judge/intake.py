@@ -16,7 +16,7 @@ from kernelderby.core.rules import Quota
 from kernelderby.core.settings import Settings
 from kernelderby.core.submission import SubmitRequest, entry_sha, read_directives, read_source, source_sha
 from kernelderby.core.verdict import Mode, Outcome
-from kernelderby.storage import audit, duels, people, problems, submissions
+from kernelderby.storage import audit, duels, ledger, people, problems, submissions
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import Database
 from kernelderby.storage.people import PersonInfo
@@ -98,6 +98,7 @@ def duel(database: Database, settings: Settings, person: PersonInfo, a: int, b: 
         people.lock(session, person.id)
         entries = [submissions.view(session, number) for number in (a, b)]
         _admit_duel(session, person, entries, now - timedelta(days=1))
+        _check_budget(session, person.token)
         number = duels.ask(session, a, b, person.id, now)
     ring(entries[0].device)
     return DuelTicket(duel=number, url=settings.address(f"/api/v1/duels/{number}"))
@@ -153,13 +154,20 @@ def _admit(session: Session, request: SubmitRequest, text: str, quota: Quota) ->
     if not person.is_organizer:
         sent = submissions.count_since(session, person.id, request.mode, now - timedelta(hours=1))
         rules.check_quota(request.mode, sent, submissions.count_queued(session, person.id), quota)
+    _check_budget(session, request.token_id)
     file_name = rules.check_file_name(request.file_name)
     return NewSubmission(
         person=person.id, version=problem.version_id, device=device, mode=request.mode, file_name=file_name,
         source_sha=source_sha(request.source), language=rules.language(file_name, text), licence=licence, ai_use=ai_use,
-        entry_sha=entry_sha(request.source), door=request.door[:8],
+        entry_sha=entry_sha(request.source), door=request.door[:8], token=request.token_id,
         idempotency_key=rules.check_key(request.idempotency_key), request_hash=_request_hash(request),
     ), inferred
+
+
+def _check_budget(session: Session, token_id: int | None) -> None:
+    if token_id is not None:
+        left = ledger.budget(session, token_id)
+        rules.check_budget(left.runs, left.runs_spent, left.gpu_seconds, left.seconds_spent)
 
 
 def _known(session: Session, request: SubmitRequest) -> int | None:

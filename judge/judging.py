@@ -80,7 +80,7 @@ class Judge:
         run = Run(first, referee, boxes, self._house_pool(first.device), report, cancelled, self._runner)
         with self._cleaned_up(run, referee):
             duel = run.play_against(second)
-        environment = {**referee.environment, "sandbox": self._sandbox.capabilities().name, "factor": self._runner.factor}
+        environment = {**referee.environment, "sandbox": self._sandbox.capabilities().name, "gpu_uuid": self._runner.gpu}
         return duel.model_copy(update={"environment": environment})
 
     def prepare(self, problem: Problem, device: DeviceClass) -> None:
@@ -168,7 +168,7 @@ class Judge:
         can = self._sandbox.capabilities()
         environment = {**runner, "sandbox": can.name, "memory_limit": can.memory_limit, "process_limit": can.process_limit,
                        "freeze": can.freeze, "own_uid": can.own_uid,
-                       **({"certificate": self._runner.standing, "bound_share": self._runner.bound_share, "factor": self._runner.factor}
+                       **({"certificate": self._runner.standing, "bound_share": self._runner.bound_share, "gpu_uuid": self._runner.gpu}
                           if job.device.arch else {})}
         flags = [*verdict.flags, *([Flag.NO_SANDBOX] if can.name == Unsandboxed.name else [])]
         stages = {**verdict.stages_s, "build": round(build.seconds, 3), "box": round(verdict.stages_s["box"] + waited_s, 3),

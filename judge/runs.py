@@ -26,7 +26,7 @@ from kernelderby.judge.lease import LEASE_S, Lease
 from kernelderby.judge.receipts import load_key, sign
 from kernelderby.judge.seeds import run_seed, secret_of
 from kernelderby.judge.versions import Versions
-from kernelderby.storage import claims, problems, signing_keys
+from kernelderby.storage import claims, factors, problems, signing_keys
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.claims import Claim
 from kernelderby.storage.database import Database
@@ -167,13 +167,14 @@ class Runs:
             self._insist(claim, lambda s: claims.release(s, claim.id, claim.attempt, _STOPPED))
             return
         stages = {**verdict.stages_s, "queue": round(claim.queued_s, 4), "total": round(total_s, 4)}
-        final = self._signed(claim, verdict.model_copy(update={"stages_s": stages}))
-        if self._insist(claim, lambda s: claims.finish(s, claim.id, claim.attempt, final)):
+        said = verdict.model_copy(update={"stages_s": stages})
+        if self._insist(claim, lambda s: claims.finish(s, claim.id, claim.attempt, self._rated_and_signed(s, claim, said))):
             log.info("judged", extra={"submission": claim.id, "outcome": verdict.outcome, "total_s": total_s})
 
-    def _signed(self, claim: Claim, verdict: Verdict) -> Verdict:
+    def _rated_and_signed(self, session: Session, claim: Claim, verdict: Verdict) -> Verdict:
         told = {**verdict.receipt, "seed_commitment": self._commitment(claim)}
-        final = verdict.model_copy(update={"submission": claim.id, "attempt": claim.attempt, "receipt": told})
+        rated = factors.rated(session, verdict, datetime.now(UTC))
+        final = rated.model_copy(update={"submission": claim.id, "attempt": claim.attempt, "receipt": told})
         return receipt.sealed(final, sign(self._key, receipt.payload_of(final)))
 
     def _commitment(self, claim: Claim) -> str:

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 from kernelderby.core.settings import Settings
 from kernelderby.judge.queue import ring
 from kernelderby.leaderboard_web import problem_json
-from kernelderby.leaderboard_web.api import boards, contests, devices, duels, events, people, problems, receipts, submissions
+from kernelderby.leaderboard_web.api import boards, contests, devices, duels, events, people, problems, receipts, submissions, tokens
 from kernelderby.leaderboard_web.door import Door
 from kernelderby.leaderboard_web.head import Heads
 from kernelderby.leaderboard_web.pages import about, entries, home, login, problem, submission, submit, theme
@@ -24,7 +24,7 @@ from kernelderby.leaderboard_web.ticker import Ticker
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import connect
 
-API = (submissions, events, duels, problems, boards, devices, contests, people, receipts)
+API = (submissions, events, duels, problems, boards, devices, contests, people, tokens, receipts)
 PAGES = (home, problem, submit, submission, entries, login, about, theme)
 DESCRIPTION = """Send kernels, follow their judging, read boards.
 

@@ -53,21 +53,27 @@ async def person_of(person: Annotated[PersonInfo | None, Depends(viewer_of)]) ->
     return person
 
 
+async def reader_of(person: Annotated[PersonInfo, Depends(person_of)]) -> PersonInfo:
+    """Who asks, with a login or token that may read what is theirs. Raises NotLoggedIn, NotAllowed."""
+    _require_scope(person, "read")
+    return person
+
+
 async def submitter_of(person: Annotated[PersonInfo, Depends(person_of)]) -> PersonInfo:
     """Who asks, with a login or token that may send and cancel. Raises NotLoggedIn, NotAllowed."""
-    if "submit" not in person.scopes:
-        raise NotAllowed("This token may only read. Use one with the scope `submit`; `derby token` makes it.")
+    _require_scope(person, "submit")
     return person
 
 
 Viewer = Annotated[PersonInfo | None, Depends(viewer_of)]
 LoggedIn = Annotated[PersonInfo, Depends(person_of)]
+Reader = Annotated[PersonInfo, Depends(reader_of)]
 Submitter = Annotated[PersonInfo, Depends(submitter_of)]
 
 
 def may_see_source(person: PersonInfo | None, owner_id: int) -> bool:
     """Whether source and log are this reader's to see: the owner's and the organizers' only."""
-    return person is not None and (person.id == owner_id or person.is_organizer)
+    return person is not None and "read" in person.scopes and (person.id == owner_id or person.is_organizer)
 
 
 def require_source(person: PersonInfo | None, owner_id: int) -> None:
@@ -76,7 +82,13 @@ def require_source(person: PersonInfo | None, owner_id: int) -> None:
         return
     if person is None:
         raise NotLoggedIn
+    _require_scope(person, "read")
     raise NotAllowed("Source and log belong to whoever sent them. Only that person and the organizers may read them.")
+
+
+def _require_scope(person: PersonInfo, scope: str) -> None:
+    if scope not in person.scopes:
+        raise NotAllowed(f"This token has not the scope `{scope}`. Use one that has it; `derby token new` makes one.")
 
 
 def _look_up(door: Door, authorization: str | None, cookie: str | None) -> PersonInfo | None:

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from kernelderby.core.devices import device as device_class
 from kernelderby.core.scoring import Estimate, Ratio, dueled_ranks, sign_of
 from kernelderby.core.verdict import State
-from kernelderby.storage import duels, problems
-from kernelderby.storage.models import COMPETES, Board, DuelRow, Person, ProblemVersion, Submission
+from kernelderby.storage import duels, people, problems
+from kernelderby.storage.models import COMPETES, Board, DuelRow, Person, ProblemVersion, Submission, Token
 
 HEAD_TO_HEAD = frozenset({"gpu"})     # the kinds of class where a crown moves by a duel alone
 
@@ -29,6 +29,12 @@ class BoardRow:
     language: str                # triton, torch, cuda
     gate_set: str                # it was judged by
     at: datetime                 # when it was sent
+    agent: str | None = None     # the person's agent that sent it
+
+    @property
+    def who(self) -> str:
+        """Whose entry it is, as a door shows it."""
+        return people.shown(self.person, self.agent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,20 +146,21 @@ def _said(session: Session, duel: DuelRow | None, a: Submission, b: Submission) 
 def _ranked(session: Session, place: int, device: str, contest: int | None, min_effect: float) -> list[BoardRow]:
     best = _best(place, device, contest)
     found = session.execute(
-        select(Submission, Person.name, ProblemVersion.gate_set)
+        select(Submission, Person.name, Token.name, ProblemVersion.gate_set)
         .join(best, best.c.id == Submission.id)
         .join(Person, Person.id == Submission.person)
         .join(ProblemVersion, ProblemVersion.id == Submission.version)
+        .outerjoin(Token, (Token.id == Submission.token) & Token.agent)
         .where(best.c.place == 1)
         .order_by(Submission.score_us, Submission.id)
     ).all()
-    estimates = {row.id: _estimate(row.score_us, row.score_low_us, row.score_high_us) for row, _, _ in found}
-    bound = max((row.bound_share for row, _, _ in found), default=0.0)
+    estimates = {row.id: _estimate(row.score_us, row.score_low_us, row.score_high_us) for row, *_ in found}
+    bound = max((row.bound_share for row, *_ in found), default=0.0)
     ranks = _ranks(session, estimates, select(best.c.id).where(best.c.place == 1), min_effect, bound)
     return [
-        BoardRow(rank=ranks[row.id], person_id=row.person, person=person, submission=row.id, score_us=own.score_us,
+        BoardRow(rank=ranks[row.id], person_id=row.person, person=person, agent=agent, submission=row.id, score_us=own.score_us,
                  ci_us=(own.low_us, own.high_us), speedup=row.speedup, language=row.language, gate_set=gate_set, at=row.created_at)
-        for (row, person, gate_set), own in zip(found, estimates.values(), strict=True)
+        for (row, person, agent, gate_set), own in zip(found, estimates.values(), strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from kernelderby.core.verdict import Flag, Mode, Outcome, State, Verdict
-from kernelderby.storage import boards, pooling, turns
+from kernelderby.storage import boards, factors, ledger, pooling, turns
 from kernelderby.storage.models import LEASED, Attempt, EventRow, ProblemRow, ProblemVersion, Submission
 
 MAX_LOSSES = 3           # lost attempts before the verdict is judge_error
@@ -175,7 +175,9 @@ def _end_or_requeue(session: Session, row: Submission, reason: str) -> None:
     if row.cancel_requested:
         _end(session, row, _verdict(session, row, Outcome.CANCELLED, "Cancelled."))
     else:
-        session.get_one(Attempt, (row.id, row.attempt)).finished_at = _now()
+        now = _now()
+        session.get_one(Attempt, (row.id, row.attempt)).finished_at = now
+        ledger.write_off(session, row, now)
         requeue(session, row, reason)
 
 
@@ -194,7 +196,9 @@ def _end(session: Session, row: Submission, verdict: Verdict) -> None:
     _event(session, row, "state", {"state": State.DONE})
     _event(session, row, "verdict", attempt.verdict)
     turns.add_seconds(session, row.person, row.device, final.stages_s.get("total", 0.0))
+    ledger.charge(session, row, final, now)
     if row.competes:
+        factors.keep(session, verdict, now)
         boards.follow(session, row)
     session.flush()
 

@@ -81,6 +81,9 @@ class Token(Base):
     scopes: Mapped[list[str]]                                             # submit, read, organize
     created_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
+    agent: Mapped[bool] = mapped_column(default=False)                    # an agent's, which is named beside its person
+    runs: Mapped[int | None] = mapped_column(Integer)                     # an agent's budget over its life; None: no limit
+    gpu_seconds: Mapped[float | None]
 
 
 class WebSession(Base):
@@ -91,6 +94,7 @@ class WebSession(Base):
     person: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
     kind: Mapped[str] = mapped_column(String(8))                          # code, cookie
     hash: Mapped[str] = mapped_column(String(64), unique=True)
+    token: Mapped[int | None] = mapped_column(BigId)                      # tokens.id it was opened by: it may do no more, and ends with it
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
@@ -134,6 +138,7 @@ class Submission(Base):
         Index("ix_submissions_leases", "lease_until", **_only(LEASED)),
         Index("ix_submissions_board", "version", "device", "score_us", **_only(COMPETES)),
         Index("ix_submissions_quota", "person", "mode", "created_at"),
+        Index("ix_submissions_token", "token"),
         UniqueConstraint("person", "idempotency_key"),
     )
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -170,6 +175,7 @@ class Submission(Base):
     competes: Mapped[bool] = mapped_column(default=False)                  # ranked, accepted, and of a kind that ranks
     entry_sha: Mapped[str] = mapped_column(String(64), default="")         # of the source but for line ends: one entry, however often sent
     bound_share: Mapped[float] = mapped_column(default=0.0)                # what its runner's certificate leaves to forgery
+    token: Mapped[int | None] = mapped_column(BigId)                       # tokens.id it came by; None: a login
 
 
 class DuelRow(Base):
@@ -212,6 +218,21 @@ class Attempt(Base):
     verdict: Mapped[dict[str, Any] | None] = mapped_column(JSON)
 
 
+class LedgerRow(Base):
+    """What an attempt cost its person: written with its end, never changed or taken back."""
+
+    __tablename__ = "ledger"
+    __table_args__ = (Index("ix_ledger_person", "person", "at"), Index("ix_ledger_token", "token"))
+    submission: Mapped[int] = mapped_column(ForeignKey("submissions.id"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(Integer, primary_key=True)
+    person: Mapped[int] = mapped_column(ForeignKey("people.id"))
+    token: Mapped[int | None] = mapped_column(BigId)
+    device: Mapped[str] = mapped_column(String(16))
+    mode: Mapped[str] = mapped_column(String(16))
+    seconds: Mapped[float]                                                 # of the device; 0 where it was our own failure
+    at: Mapped[datetime]
+
+
 class EventRow(Base):
     """A step of a submission's life. `seq` counts within the submission."""
 
@@ -233,7 +254,7 @@ class Turn(Base):
     person: Mapped[int] = mapped_column(ForeignKey("people.id"), primary_key=True)
     device: Mapped[str] = mapped_column(String(16), primary_key=True)
     served_at: Mapped[datetime]
-    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)                # from claim to verdict; what is charged: `ledger`
     queued: Mapped[int] = mapped_column(Integer, default=0)
 
 
@@ -247,6 +268,18 @@ class Board(Base):
     device: Mapped[str] = mapped_column(String(16))
     leader: Mapped[int | None] = mapped_column(BigId)                      # submissions.id
     __table_args__ = (Index("uq_boards_place", func.coalesce(contest, 0), "version", "device", unique=True),)   # nulls would be distinct
+
+
+class Baseline(Base):
+    """What the honest baseline took in one run: of each runner on a board its first and its newest, from which its factor comes."""
+
+    __tablename__ = "baselines"
+    version: Mapped[str] = mapped_column(String(16), primary_key=True)     # the hash: gate sets share a board
+    device: Mapped[str] = mapped_column(String(16), primary_key=True)
+    runner: Mapped[str] = mapped_column(String(80), primary_key=True)      # its GPU's UUID, which outlives a worker
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)         # counts from 1 within the runner and board
+    us: Mapped[float]                                                      # geometric mean over cases of medians
+    at: Mapped[datetime]
 
 
 class Runner(Base):

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from kernelderby.core.errors import NotFound
 from kernelderby.core.verdict import Mode, Outcome, State, Verdict
-from kernelderby.storage import boards, claims, problems
-from kernelderby.storage.models import QUEUED, WAITING, Attempt, Person, ProblemRow, ProblemVersion, Submission, Turn
+from kernelderby.storage import boards, claims, people, problems
+from kernelderby.storage.models import QUEUED, WAITING, Attempt, Person, ProblemRow, ProblemVersion, Submission, Token, Turn
 
-_Found = Row[Submission, str, ProblemRow, ProblemVersion, dict[str, Any] | None]
+_Found = Row[Submission, str, ProblemRow, ProblemVersion, dict[str, Any] | None, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,12 @@ class SubmissionView:
     outcome: Outcome | None       # None until done
     verdict: Verdict | None       # None until done
     position: int | None = None   # in the queue, 1 is next; None where it does not wait, and in listings
+    agent: str | None = None      # the name of the agent's token it came by; None: its person sent it
+
+    @property
+    def who(self) -> str:
+        """Who sent it, as a door shows it."""
+        return people.shown(self.person, self.agent)
 
     def as_verdict(self) -> Verdict:
         """The verdict; before it is there, the same form with the outcome open."""
@@ -65,6 +71,7 @@ class NewSubmission:
     ai_use: str
     door: str
     contest: int | None = None
+    token: int | None = None      # tokens.id it came by
     entry_sha: str = ""           # of the source but for line ends; "": of its bytes
     idempotency_key: str | None = None
     request_hash: str | None = None
@@ -189,19 +196,20 @@ def _locked(session: Session, submission_id: int) -> Submission:
     return row
 
 
-def _rows() -> Select[Submission, str, ProblemRow, ProblemVersion, dict[str, Any] | None]:
+def _rows() -> Select[Submission, str, ProblemRow, ProblemVersion, dict[str, Any] | None, str | None]:
     attempt = and_(Attempt.submission == Submission.id, Attempt.attempt == Submission.attempt)
     return (
-        select(Submission, Person.name, ProblemRow, ProblemVersion, Attempt.verdict)
+        select(Submission, Person.name, ProblemRow, ProblemVersion, Attempt.verdict, Token.name)
         .join(Person, Person.id == Submission.person)
         .join(ProblemVersion, ProblemVersion.id == Submission.version)
         .join(ProblemRow, ProblemRow.id == ProblemVersion.problem)
         .outerjoin(Attempt, attempt)
+        .outerjoin(Token, and_(Token.id == Submission.token, Token.agent))
     )
 
 
 def _view(found: _Found, place: int | None = None) -> SubmissionView:
-    row, person, problem, version, verdict = found
+    row, person, problem, version, verdict, agent = found
     return SubmissionView(
         id=row.id, person_id=row.person, person=person, problem=problem.name, problem_title=problem.title, version=version.hash,
         gate_set=version.gate_set, device=row.device, mode=Mode(row.mode), state=State(row.state), file_name=row.file_name,
@@ -209,4 +217,5 @@ def _view(found: _Found, place: int | None = None) -> SubmissionView:
         created_at=row.created_at, claimed_at=row.claimed_at, finished_at=row.finished_at, attempt=row.attempt,
         cancel_requested=row.cancel_requested, outcome=Outcome(row.outcome) if row.outcome else None,
         verdict=Verdict.model_validate(verdict) if verdict and row.outcome else None, position=place,
+        agent=agent,
     )

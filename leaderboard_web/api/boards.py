@@ -21,8 +21,8 @@ def show(door: TheDoor, name: ProblemName, device: DeviceName = "cpu") -> BoardO
     known = devices.device(device).name
     with door.database.read() as session:
         board = boards.board(session, name, known)
-    rows = [BoardRow(rank=r.rank, submission=r.submission, person=r.person, score_us=r.score_us, score_ci_us=r.ci_us, speedup=r.speedup,
-                     language=r.language, at=r.at) for r in board.rows]
+    rows = [BoardRow(rank=r.rank, submission=r.submission, person=r.person, agent=r.agent, score_us=r.score_us, score_ci_us=r.ci_us,
+                     speedup=r.speedup, language=r.language, at=r.at) for r in board.rows]
     return BoardOut(problem=board.problem, version=board.version, gate_set=board.gate_set, device=known, open=board.open,
                     closes_at=board.closes_at, people=board.people, submissions=board.submissions, leader=board.leader,
                     rows=rows)

@@ -46,7 +46,7 @@ async def submit(request: Request, door: TheDoor, person: Submitter, idempotency
     """Send a kernel. It is stored before this answers; what is not given is taken from the file's header lines."""
     form, source = await read_upload(request)
     ticket = await run_in_threadpool(intake.submit, door.database, door.artifacts, door.settings,
-                                     request_of(form, source, person.id, key=idempotency_key, door="api"), door.ring)
+                                     request_of(form, source, person, key=idempotency_key, door="api"), door.ring)
     return TicketOut(submission=ticket.submission, url=ticket.url, problem=ticket.problem, device=ticket.device, mode=ticket.mode,
                      state=State.QUEUED, position=ticket.position, inferred=list(ticket.inferred))
 
@@ -57,6 +57,8 @@ def listing(door: TheDoor, viewer: Viewer, mine: bool = False, problem: ProblemF
     """The newest submissions: everyone's, or only yours, or of one problem."""
     if mine and viewer is None:
         raise NotLoggedIn
+    if mine and viewer is not None:
+        require_source(viewer, viewer.id)
     person = viewer.id if viewer and mine else None
     with door.database.read() as session:
         found = submissions.recent(session, person=person, problem=problem, limit=limit, before=before)
@@ -97,9 +99,9 @@ def cases_csv(door: TheDoor, viewer: Viewer, submission: SubmissionId) -> Respon
 def _line(door: Door, view: SubmissionView) -> SubmissionLine:
     verdict = view.as_verdict()
     return SubmissionLine(
-        submission=view.id, person=view.person, problem=view.problem, device=view.device, mode=view.mode, state=view.state,
-        outcome=verdict.outcome, gate=verdict.gate, score_us=verdict.score_us, rank=verdict.rank, file_name=view.file_name,
-        created_at=view.created_at, url=door.settings.address(f"/submissions/{view.id}"))
+        submission=view.id, person=view.person, agent=view.agent, problem=view.problem, device=view.device, mode=view.mode,
+        state=view.state, outcome=verdict.outcome, gate=verdict.gate, score_us=verdict.score_us, rank=verdict.rank,
+        file_name=view.file_name, created_at=view.created_at, url=door.settings.address(f"/submissions/{view.id}"))
 
 
 def _flat(case: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from kernelderby.core.problem import ProblemFile
 from kernelderby.core.submission import SubmitRequest
 from kernelderby.core.text import one_line
 from kernelderby.core.verdict import Gate, Mode, Outcome, State, Verdict
+from kernelderby.storage.people import PersonInfo
 from kernelderby.storage.submissions import SubmissionView
 
 BIG = 2**63 - 1                     # the largest id a database holds
@@ -38,6 +39,7 @@ class SubmissionOut(Verdict):
 
     model_config = ConfigDict(title="Submission")
     person: str
+    agent: str | None = Field(description="The agent of that person who sent it; null: the person did.")
     created_at: datetime
     file_name: str
     position: int | None = Field(description="Its place in the queue while it waits.")
@@ -49,6 +51,7 @@ class SubmissionLine(BaseModel):
 
     submission: int
     person: str
+    agent: str | None
     problem: str
     device: str
     mode: Mode
@@ -133,6 +136,7 @@ class BoardRow(BaseModel):
     rank: tuple[int, int] = Field(description="First and last place the clock leaves open.")
     submission: int
     person: str
+    agent: str | None = Field(description="The agent of that person whose entry it is; null: the person's own.")
     score_us: float
     score_ci_us: tuple[float, float]
     speedup: float | None
@@ -191,14 +195,6 @@ class ContestList(BaseModel):
     contests: list[dict[str, Any]]
 
 
-class Me(BaseModel):
-    """Who the token or session belongs to."""
-
-    id: int
-    name: str
-    role: str
-
-
 def verdict_of(view: SubmissionView, *, private: bool) -> Verdict:
     """The verdict as this reader may see it; before the end one without an outcome. The log is private."""
     verdict = view.as_verdict()
@@ -207,11 +203,11 @@ def verdict_of(view: SubmissionView, *, private: bool) -> Verdict:
 
 def submission_out(view: SubmissionView, *, private: bool) -> SubmissionOut:
     """`GET /submissions/{id}`."""
-    return SubmissionOut(**verdict_of(view, private=private).model_dump(), person=view.person, created_at=view.created_at,
+    return SubmissionOut(**verdict_of(view, private=private).model_dump(), person=view.person, agent=view.agent, created_at=view.created_at,
                          file_name=view.file_name, position=view.position, events_url=f"/api/v1/submissions/{view.id}/events")
 
 
-def request_of(form: SubmitJson, source: bytes, person_id: int, *, key: str | None, door: str) -> SubmitRequest:
+def request_of(form: SubmitJson, source: bytes, person: PersonInfo, *, key: str | None, door: str) -> SubmitRequest:
     """What intake takes."""
-    return SubmitRequest(person_id=person_id, file_name=form.file_name, source=source, problem=form.problem, device=form.device,
-                         mode=form.mode, licence=form.licence, ai_use=form.ai_use, idempotency_key=key, door=door)
+    return SubmitRequest(person_id=person.id, token_id=person.token, file_name=form.file_name, source=source, problem=form.problem,
+                         device=form.device, mode=form.mode, licence=form.licence, ai_use=form.ai_use, idempotency_key=key, door=door)

@@ -57,5 +57,5 @@ def _open_session(door: Door, code: str, token: str) -> str | None:
     with door.database.begin() as session:
         if token:
             person = people.by_token(session, token)
-            code = people.new_login_code(session, person.id) if person else ""
+            code = people.new_login_code(session, person.id, person.token) if person else ""
         return people.redeem_code(session, code) if code else None

@@ -13,7 +13,7 @@ from kernelderby.judge import intake
 from kernelderby.judge.intake import Ticket
 from kernelderby.leaderboard_web.api.upload import fields_read, read_form
 from kernelderby.leaderboard_web.api.wire import request_of
-from kernelderby.leaderboard_web.door import Door, TheDoor, Viewer
+from kernelderby.leaderboard_web.door import Door, TheDoor, Viewer, submitter_of
 from kernelderby.leaderboard_web.pages.login import to_login
 from kernelderby.storage import problems
 from kernelderby.storage.people import PersonInfo
@@ -35,6 +35,7 @@ async def send(request: Request, door: TheDoor, viewer: Viewer) -> Response:
     """Send the file; on success the reader watches it, else the form says what is wrong."""
     if viewer is None:
         return to_login(request)
+    await submitter_of(viewer)
     try:
         ticket = await _send(request, door, viewer)
     except RequestError as error:
@@ -45,7 +46,7 @@ async def send(request: Request, door: TheDoor, viewer: Viewer) -> Response:
 async def _send(request: Request, door: Door, viewer: PersonInfo) -> Ticket:
     form, source = await read_form(request)
     return await run_in_threadpool(intake.submit, door.database, door.artifacts, door.settings,
-                                   request_of(form, source, viewer.id, key=None, door="web"), door.ring)
+                                   request_of(form, source, viewer, key=None, door="web"), door.ring)
 
 
 def _form(request: Request, door: Door, given: dict[str, str], error: RequestError | None = None) -> Response:

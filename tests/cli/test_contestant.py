@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -122,7 +123,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_judging(platform: Shell) -> None:
 
 
 def test_login_keeps_a_token_for_its_owner_alone(platform: Shell, tmp_path: Path) -> None:
-    token = json.loads(platform.derby("token", "new", "ada", "--json").stdout)["token"]
+    token = json.loads(platform.derby("token", "new", "laptop", "--person", "ada", "--json").stdout)["token"]
     url = (platform.folder / ".derby" / "url").read_text().strip()
     other = Shell(tmp_path, {"DERBY_URL": url})
     assert other.derby("submit", str(GOOD), "--problem", "vector_add").returncode == 2, "nobody knows who that is"
@@ -135,9 +136,9 @@ def test_login_keeps_a_token_for_its_owner_alone(platform: Shell, tmp_path: Path
 
 
 def test_a_revoked_token_is_refused(platform: Shell) -> None:
-    token = json.loads(platform.derby("token", "new", "eve", "--json").stdout)["token"]
-    listed = json.loads(platform.derby("token", "list", "eve", "--json").stdout)["tokens"]
-    platform.derby("token", "revoke", "eve", str(listed[0]["id"]))
+    token = json.loads(platform.derby("token", "new", "laptop", "--person", "eve", "--json").stdout)["token"]
+    listed = json.loads(platform.derby("token", "list", "--person", "eve", "--json").stdout)["tokens"]
+    platform.derby("token", "revoke", str(listed[0]["id"]), "--person", "eve")
 
     done = platform.derby("submit", str(GOOD), "--problem", "vector_add", DERBY_TOKEN=token)
 
@@ -145,10 +146,30 @@ def test_a_revoked_token_is_refused(platform: Shell) -> None:
     assert "token" in done.stderr
 
 
-def test_a_role_is_never_changed_in_passing(platform: Shell) -> None:
-    platform.derby("token", "new", "grace")
+def test_a_contestant_makes_an_agent_whose_budget_bites(platform: Shell) -> None:
+    own = json.loads(platform.derby("token", "new", "laptop", "--person", "joan", "--json").stdout)["token"]
+    made = platform.derby("token", "new", "robot", "--agent", "--runs", "1", "--json", DERBY_TOKEN=own)
+    robot = json.loads(made.stdout)["token"]
 
-    done = platform.derby("token", "new", "grace", "--role", "organizer")
+    def send() -> subprocess.CompletedProcess[str]:
+        return platform.derby("submit", str(GOOD), "--problem", "vector_add", "--no-wait", "--json", DERBY_TOKEN=robot)
+    sent, refused = send(), send()
+    shown = platform.derby("show", str(json.loads(sent.stdout)["submission"]))
+    listed = platform.derby("token", "list", DERBY_TOKEN=own).stdout
+
+    assert "Sent by agent robot of joan." in shown.stdout
+    assert refused.returncode == 2
+    assert "1 of 1 runs" in refused.stderr
+    assert "1 of 1 runs" in listed
+    assert platform.derby("token", "new", "child", DERBY_TOKEN=robot).returncode == 2
+    assert platform.derby("token", "revoke", "robot", DERBY_TOKEN=own).returncode == 0
+    assert "revoked" in send().stderr
+
+
+def test_a_role_is_never_changed_in_passing(platform: Shell) -> None:
+    platform.derby("token", "new", "first", "--person", "grace")
+
+    done = platform.derby("token", "new", "second", "--person", "grace", "--role", "organizer")
 
     assert done.returncode == 2
     assert "grace is a contestant already" in done.stderr
@@ -218,7 +239,7 @@ def test_bad_input_is_a_sentence_and_status_2(platform: Shell, name: str, conten
     ("board", "vector_add", "-d", "abacus"), ("problem", "add", "nowhere"), ("problem", "check", "nowhere"), ("problem", "new", "one_word"),
     ("problem", "new", "warmup/Bad-Name"), ("problem", "new", "Warmup/good"), ("problem", "add", "vector_add", "-d", "abacus"),
     ("problem", "close", "nothing"), ("problem", "open", "vector_add", "--until", "soon"),
-    ("token", "list", "nobody"), ("worker", "--device", "abacus"), ("judge", "nowhere.py", "--problem", "vector_add"),
+    ("token", "list", "--person", "nobody"), ("worker", "--device", "abacus"), ("judge", "nowhere.py", "--problem", "vector_add"),
 ], ids=" ".join)
 def test_wrong_requests_end_with_2_and_a_sentence(platform: Shell, arguments: tuple[str, ...]) -> None:
     done = platform.derby(*arguments)

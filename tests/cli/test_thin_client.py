@@ -52,7 +52,7 @@ def test_submit_needs_nothing_of_the_server(tmp_path: Path) -> None:
     assert '"submission": 12' in done.stdout
 
 
-@pytest.mark.parametrize("command", ["judge k.py --problem p", "token list ada", "problem add p", "up", "worker"])
+@pytest.mark.parametrize("command", ["judge k.py --problem p", "token list --person ada", "problem add p", "up", "worker"])
 def test_organizer_commands_say_what_is_missing(command: str, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text("x = 1\n")
 

@@ -7,7 +7,7 @@ import pytest
 from kernelderby.core.light import DATASHEET, Work, light
 from kernelderby.core.runner import UNKNOWN_RUNNER, RunnerFacts
 
-KNOWN = RunnerFacts(gpu="GPU-1", measured=DATASHEET["h200"], certificate="c0ffee", bound_share=0.001, bound_us=0.3, factor=1.01)
+KNOWN = RunnerFacts(gpu="GPU-1", measured=DATASHEET["h200"], certificate="c0ffee", bound_share=0.001, bound_us=0.3)
 
 
 @pytest.mark.parametrize("facts", [UNKNOWN_RUNNER, KNOWN], ids=["unknown", "known"])

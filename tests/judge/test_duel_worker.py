@@ -1,7 +1,7 @@
 """The worker and duels: crowns follow their verdicts, what people ask for waits, and nothing is lost on the way."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -10,16 +10,20 @@ import pytest
 from sqlalchemy import select
 
 from kernelderby.core.devices import device
+from kernelderby.core.duel import Duel
+from kernelderby.core.receipt import receipt_of
 from kernelderby.core.settings import Settings
-from kernelderby.core.verdict import CaseResult, Outcome, State
+from kernelderby.core.verdict import CaseResult, Outcome, State, Verdict
 from kernelderby.judge import duels as duels_module
 from kernelderby.judge import intake
+from kernelderby.judge.job import Job
 from kernelderby.judge.judging import Judge
+from kernelderby.judge.receipts import load_key, verify
 from kernelderby.judge.runs import Runs
-from kernelderby.storage import duels
+from kernelderby.storage import boards, duels, factors, submissions
 from kernelderby.storage.database import Database
 from kernelderby.storage.models import Board, DuelRow
-from tests.judge.fake_judge import FakeJudge
+from tests.judge.fake_judge import FakeJudge, Report
 from tests.judge.processes import wait_for
 from tests.small_world import World
 
@@ -99,6 +103,58 @@ def test_a_leader_that_its_rival_slowed_keeps_the_crown(world: World, tmp_path: 
     with world.database.read() as session:
         found = duels.view(session, 1).result
     assert found and found.void and "Entry b was 5.3% slower" in found.void
+
+
+class SlowGpu(FakeJudge):
+    """A runner that takes a tenth longer than the reference for everything; what its calls take by the source is its own µs."""
+
+    gpu_uuid = "GPU-slow"
+
+    def judge(self, job: Job, report: Report, cancelled: Callable[[], bool]) -> Verdict:
+        return super().judge(job, report, cancelled).model_copy(update={"environment": {"gpu_uuid": self.gpu_uuid}})
+
+    def duel(self, first: Job, second: Job, report: Report, cancelled: Callable[[], bool]) -> Duel:
+        return super().duel(first, second, report, cancelled).model_copy(update={"environment": {"gpu_uuid": self.gpu_uuid}})
+
+
+def compared(world: World) -> None:
+    """The reference and the slow runner have judged on the board so often that they can be compared."""
+    for gpu_uuid, baseline_us in (("GPU-1", 100.0), (SlowGpu.gpu_uuid, 110.0)):
+        case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=900.0, baseline_us=baseline_us)
+        for _ in range(factors.FEW):
+            world.send("house", device=GPU, source=b"accept house")
+            world.finish(world.take(GPU), score_us=900.0, score_ci_us=(900.0, 900.0), device=GPU, cases=[case],
+                         environment={"gpu_uuid": gpu_uuid})
+
+
+def test_a_verdict_is_signed_with_its_runners_factor_and_raw_times(world: World, tmp_path: Path) -> None:
+    compared(world)
+    number = world.send("bob", device=GPU, source=b"accept 10")
+
+    with working(world, tmp_path, SlowGpu()):
+        wait_for(lambda: world.view(number).state is State.DONE)
+
+    with world.database.read() as session:
+        signed = receipt_of(submissions.verdict_json(session, number) or {})
+        rows = boards.board(session, world.problem.name, GPU).rows
+    assert verify(load_key(Settings(data=tmp_path)).public, signed)
+    assert (signed["environment"]["factor"], signed["score_us"]) == (pytest.approx(1 / 1.1, abs=1e-6), 10.0)
+    assert rows[0].score_us == pytest.approx(10 / 1.1, rel=1e-6)
+
+
+@pytest.mark.parametrize(("is_compared", "is_void"), [(True, False), (False, True)])
+def test_a_slower_runner_is_not_taken_for_a_rival_that_meddles(world: World, tmp_path: Path, is_compared: bool, is_void: bool) -> None:
+    first = led(world, "22", solo_us=20.0)
+    if is_compared:
+        compared(world)
+    case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=10.2)
+    faster = world.send("bob", device=GPU, source=b"accept 11")
+    world.finish(world.take(GPU), score_us=10.2, score_ci_us=(10.2, 10.2), device=GPU, cases=[case])
+
+    with working(world, tmp_path, SlowGpu()):
+        wait_for(lambda: states(world)[-1] == State.DONE)
+
+    assert leads(world, first if is_void else faster)
 
 
 def test_a_worker_that_stops_gives_its_duel_back_and_the_next_one_plays_it(world: World, tmp_path: Path) -> None:
