@@ -10,7 +10,8 @@ from kernelderby.core.devices import device as device_class
 from kernelderby.core.scoring import Estimate, Ratio, dueled_ranks, sign_of
 from kernelderby.core.verdict import State
 from kernelderby.storage import duels, people, problems
-from kernelderby.storage.models import COMPETES, Board, DuelRow, Person, ProblemVersion, Submission, Token
+from kernelderby.storage.base import COMPETES
+from kernelderby.storage.models import Board, DuelRow, Person, ProblemVersion, Submission, Token
 
 HEAD_TO_HEAD = frozenset({"gpu"})     # the kinds of class where a crown moves by a duel alone
 

@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 
 from kernelderby.core.verdict import Flag, Mode, Outcome, State, Verdict
 from kernelderby.storage import boards, factors, ledger, pooling, turns
-from kernelderby.storage.models import LEASED, Attempt, EventRow, ProblemRow, ProblemVersion, Submission
+from kernelderby.storage.base import LEASED
+from kernelderby.storage.models import Attempt, EventRow, ProblemRow, ProblemVersion, Submission
 
 MAX_LOSSES = 3           # lost attempts before the verdict is judge_error
 MAX_BOX_LOSSES = 2       # of these, with the contestant's box alive, before they count as its own fault

@@ -12,7 +12,8 @@ from kernelderby.core.duel import Duel
 from kernelderby.core.errors import NotFound
 from kernelderby.core.scoring import Ratio
 from kernelderby.core.verdict import State
-from kernelderby.storage.models import DUEL_OPEN, Attempt, DuelRow, ProblemRow, ProblemVersion, Submission
+from kernelderby.storage.base import DUEL_OPEN
+from kernelderby.storage.models import Attempt, DuelRow, ProblemRow, ProblemVersion, Submission
 
 MAX_LOSSES = 3                     # attempts lost or void before the duel ends as void
 CROWN_WAIT = timedelta(days=1)     # between a person's duels with one leader for its crown, and before a void one is played anew

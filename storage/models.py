@@ -1,63 +1,12 @@
-"""The tables. Times are aware UTC; JSON columns hold what `core` types dump."""
+"""The tables of people, problems, submissions and runners. Times are aware UTC; JSON columns hold what `core` types dump."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    DateTime,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    TypeDecorator,
-    UniqueConstraint,
-    func,
-    text,
-)
-from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import JSON, ForeignKey, Index, Integer, String, UniqueConstraint, func
+from sqlalchemy.orm import Mapped, mapped_column
 
-BigId = BigInteger().with_variant(Integer, "sqlite")   # SQLite counts rows by INTEGER PRIMARY KEY alone
-
-
-# Conditions of partial indexes: a query uses such an index where it says the same words, without parameters.
-QUEUED = "state = 'queued'"
-LEASED = "lease_until IS NOT NULL"
-COMPETES = "competes IS TRUE"
-WAITING = "queued > 0"
-DUEL_OPEN = "state <> 'done'"
-
-
-def _only(condition: str) -> dict[str, Any]:
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """An aware UTC time; SQLite keeps none of the zone, so it is put back on reading."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return value.astimezone(UTC) if value is not None else None
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
-
-
-class Base(DeclarativeBase):
-    """All tables."""
-
-    metadata = MetaData(naming_convention={   # later revisions can name what they drop
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    })
-    type_annotation_map = {datetime: UtcTime, dict[str, Any]: JSON, list[str]: JSON}
+from kernelderby.storage.base import COMPETES, DUEL_OPEN, LEASED, QUEUED, WAITING, Base, BigId, only
 
 
 class Person(Base):
@@ -67,6 +16,22 @@ class Person(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(String(80), unique=True)
     role: Mapped[str] = mapped_column(String(16), default="contestant")   # contestant, organizer, admin
+    created_at: Mapped[datetime]
+    banned_at: Mapped[datetime | None]
+    ban_reason: Mapped[str] = mapped_column(String(300), default="")
+    deleted_at: Mapped[datetime | None]                                   # their own wish: the name is gone, entries stay without it
+
+
+class Identity(Base):
+    """An account at GitHub or Discord that logs a person in."""
+
+    __tablename__ = "identities"
+    __table_args__ = (UniqueConstraint("provider", "subject"),)
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    person: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
+    provider: Mapped[str] = mapped_column(String(16))                     # github, discord
+    subject: Mapped[str] = mapped_column(String(80))                      # the account's number there, which outlives its name
+    name: Mapped[str] = mapped_column(String(80))
     created_at: Mapped[datetime]
 
 
@@ -87,14 +52,15 @@ class Token(Base):
 
 
 class WebSession(Base):
-    """A browser's login, or a login code not used yet."""
+    """A browser's login, or something that can be used once: a login code, a code that links an account, a round over OAuth."""
 
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    person: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
-    kind: Mapped[str] = mapped_column(String(8))                          # code, cookie
+    person: Mapped[int | None] = mapped_column(ForeignKey("people.id"), index=True)   # None: an OAuth round of someone not known yet
+    kind: Mapped[str] = mapped_column(String(8))                          # code, cookie, link, oauth
     hash: Mapped[str] = mapped_column(String(64), unique=True)
     token: Mapped[int | None] = mapped_column(BigId)                      # tokens.id it was opened by: it may do no more, and ends with it
+    detail: Mapped[dict[str, Any] | None] = mapped_column(JSON)           # of an OAuth round: provider, verifier, where to go on
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
@@ -134,9 +100,9 @@ class Submission(Base):
 
     __tablename__ = "submissions"
     __table_args__ = (
-        Index("ix_submissions_queue", "device", "person", "id", **_only(QUEUED)),
-        Index("ix_submissions_leases", "lease_until", **_only(LEASED)),
-        Index("ix_submissions_board", "version", "device", "score_us", **_only(COMPETES)),
+        Index("ix_submissions_queue", "device", "person", "id", **only(QUEUED)),
+        Index("ix_submissions_leases", "lease_until", **only(LEASED)),
+        Index("ix_submissions_board", "version", "device", "score_us", **only(COMPETES)),
         Index("ix_submissions_quota", "person", "mode", "created_at"),
         Index("ix_submissions_token", "token"),
         UniqueConstraint("person", "idempotency_key"),
@@ -176,6 +142,9 @@ class Submission(Base):
     entry_sha: Mapped[str] = mapped_column(String(64), default="")         # of the source but for line ends: one entry, however often sent
     bound_share: Mapped[float] = mapped_column(default=0.0)                # what its runner's certificate leaves to forgery
     token: Mapped[int | None] = mapped_column(BigId)                       # tokens.id it came by; None: a login
+    replays: Mapped[int | None] = mapped_column(BigId)                     # submissions.id: an organizers' run of that one, no entry
+    gate_change: Mapped[int | None] = mapped_column(BigId, index=True)     # it tries for
+    heat: Mapped[int | None] = mapped_column(BigId, index=True)            # it is a run of
 
 
 class DuelRow(Base):
@@ -183,7 +152,7 @@ class DuelRow(Base):
 
     __tablename__ = "duels"
     __table_args__ = (
-        Index("ix_duels_open", "device", "id", **_only(DUEL_OPEN)),
+        Index("ix_duels_open", "device", "id", **only(DUEL_OPEN)),
         Index("ix_duels_asked", "person", "created_at"),
     )
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -249,7 +218,7 @@ class Turn(Base):
 
     __tablename__ = "turns"
     __table_args__ = (
-        Index("ix_turns_next", "device", "served_at", "person", **_only(WAITING)),
+        Index("ix_turns_next", "device", "served_at", "person", **only(WAITING)),
     )
     person: Mapped[int] = mapped_column(ForeignKey("people.id"), primary_key=True)
     device: Mapped[str] = mapped_column(String(16), primary_key=True)

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from kernelderby.core.scoring import Estimate, estimate
 from kernelderby.core.verdict import Verdict
-from kernelderby.storage.models import COMPETES, Attempt, ProblemVersion, Submission
+from kernelderby.storage.base import COMPETES
+from kernelderby.storage.models import Attempt, ProblemVersion, Submission
 
 MOST_RUNS = 16      # of one entry, the newest: more change nothing that a board shows
 

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from kernelderby.core.errors import NotFound
 from kernelderby.core.verdict import Mode, Outcome, State, Verdict
 from kernelderby.storage import boards, claims, people, problems
-from kernelderby.storage.models import QUEUED, WAITING, Attempt, Person, ProblemRow, ProblemVersion, Submission, Token, Turn
+from kernelderby.storage.base import QUEUED, WAITING
+from kernelderby.storage.models import Attempt, Person, ProblemRow, ProblemVersion, Submission, Token, Turn
 
 _Found = Row[Submission, str, ProblemRow, ProblemVersion, dict[str, Any] | None, str | None]
 

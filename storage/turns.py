@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from sqlalchemy import Row, func, select, text, update
 from sqlalchemy.orm import Session
 
-from kernelderby.storage.models import QUEUED, WAITING, ProblemRow, ProblemVersion, Submission, Turn
+from kernelderby.storage.base import QUEUED, WAITING
+from kernelderby.storage.models import ProblemRow, ProblemVersion, Submission, Turn
 from kernelderby.storage.upsert import upsert
 
 Taken = Row[Submission, ProblemVersion, ProblemRow]

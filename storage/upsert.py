@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from kernelderby.storage.models import Base
+from kernelderby.storage.base import Base
 
 
 def upsert(session: Session, table: type[Base], values: Mapping[str, Any], keys: Sequence[str], update: Mapping[str, Any]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from kernelderby.storage.base import Base
 from kernelderby.storage.database import Database, connect, migrate
-from kernelderby.storage.models import Base
 from tests.postgres import address, cluster, new_database
 
 ENGINES = ("sqlite", "postgresql")

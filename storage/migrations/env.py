@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from kernelderby.storage.models import Base
+from kernelderby.storage import contest_models, models  # noqa: F401 (all tables)
+from kernelderby.storage.base import Base
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=Base.metadata, transaction_per_migration=False, compare_type=True,

@@ -11,8 +11,8 @@ from sqlalchemy import inspect, text
 
 from kernelderby.core.errors import SetupError
 from kernelderby.storage import people
+from kernelderby.storage.base import Base
 from kernelderby.storage.database import Database, connect, migrate
-from kernelderby.storage.models import Base
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*expression-based index")
 
