@@ -202,7 +202,7 @@ def redeem_code(session: Session, code: str) -> str | None:
     found = session.execute(
         update(WebSession).where(_alive("code", code)).values(revoked_at=_now()).returning(WebSession.person, WebSession.token)
     ).first()
-    return None if found is None else _new_session(session, found[0], "cookie", COOKIE_LIFE, found[1])
+    return None if found is None or found[0] is None else _new_session(session, found[0], "cookie", COOKIE_LIFE, found[1])
 
 
 def by_cookie(session: Session, cookie: str) -> PersonInfo | None:
