@@ -14,6 +14,7 @@ from kernelderby.cli.output import NOT_ACCEPTED, SENTENCES, print_json, say
 from kernelderby.cli.server import Server
 from kernelderby.core.duel import Duel, Side
 from kernelderby.core.errors import RequestError
+from kernelderby.core.scoring import LAUNCH_BOUND_US
 from kernelderby.core.settings import Settings
 from kernelderby.core.text import clean_text, one_line
 from kernelderby.core.verdict import Mode, State
@@ -58,12 +59,15 @@ def duel_lines(found: Duel, a: str, b: str) -> list[str]:
         fallen = found.fallen
         gate = f" (gate {fallen.gate})" if fallen.gate else ""
         return [f"{names[fallen.entry]}: {SENTENCES[fallen.outcome]}{gate}. The duel ended there.", f"  {fallen.message}"]
-    if found.void or found.ratio is None or found.ratio_ci is None:
+    if found.void:
         return [f"The duel is void: {found.void}"]
+    if found.ratio is None or found.ratio_ci is None:
+        return [f"Undecided: every case takes less than {LAUNCH_BOUND_US:.0f} µs, where the start of a call weighs more than a kernel."]
     low, high = found.ratio_ci
     said = f"{names[found.faster]} is faster." if found.faster else "No difference shown."
+    left_out = [f"  Left out, as too short: {', '.join(found.launch_bound)}."] if found.launch_bound else []
     return [said, f"  {names['a']} takes {_times(found.ratio)} times as long as {names['b']} (95 %: {_times(low)} to {_times(high)}), "
-                  f"{found.problem} on {found.device}."]
+                  f"{found.problem} on {found.device}.", *left_out]
 
 
 def _times(ratio: float) -> str:

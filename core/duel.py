@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kernelderby.core.scoring import geomean, median_of, paired
+from kernelderby.core.devices import device
+from kernelderby.core.scoring import LAUNCH_BOUND_US, geomean, median_of, paired
 from kernelderby.core.verdict import Gate, Outcome
 
 SOLO_SHARE = 0.01     # an entry that a duel makes slower than that beside its own judging was disturbed by its rival
@@ -50,7 +51,7 @@ class Fallen(_Wire):
 
 
 class Duel(_Wire):
-    """What a duel showed. `ratio` is a's score over b's: below 1, a is faster."""
+    """What a duel showed. `ratio` is a's score over b's, over the cases that count: below 1, a is faster."""
 
     problem: str
     version: str
@@ -60,6 +61,7 @@ class Duel(_Wire):
     ratio: float | None = None
     ratio_ci: tuple[float, float] | None = None        # 95 %, over boxes
     faster: Side | None = None                         # by the interval alone; a crown takes a least gap too. None: no difference shown
+    launch_bound: list[str] = Field(default_factory=list)      # cases that were left out: too short for an uncertain start not to matter
     void: str | None = None                            # why it says nothing
     fallen: Fallen | None = None
     environment: dict[str, Any] = Field(default_factory=dict)
@@ -67,13 +69,21 @@ class Duel(_Wire):
 
     @property
     def is_decided(self) -> bool:
-        """Whether both entries played to the end, undisturbed: then `ratio` is there, and no difference is an answer too."""
-        return self.void is None and self.fallen is None
+        """Whether both entries played to the end, undisturbed, a case that counts: then no difference is an answer too."""
+        return self.void is None and self.fallen is None and self.ratio is not None
 
 
 def with_result(duel: Duel) -> Duel:
-    """The duel with what its blocks show. Raises ValueError for fewer than two boxes of each entry."""
-    found = paired([(case.a_us, case.b_us) for case in duel.cases], duel.pairs)
+    """The duel with what its blocks show. Raises ValueError for fewer than two boxes of each entry.
+
+    On a GPU a case that either entry ends within LAUNCH_BOUND_US is left out; where none is left, the duel has no ratio.
+    """
+    short = [case.name for case in duel.cases if device(duel.device).arch and _shortest_us(case) < LAUNCH_BOUND_US]
+    duel = duel.model_copy(update={"launch_bound": short})
+    counted = [(case.a_us, case.b_us) for case in duel.cases if case.name not in short]
+    if not counted:
+        return duel
+    found = paired(counted, duel.pairs)
     faster: Side | None = "a" if found.high < 1 else "b" if found.low > 1 else None
     return duel.model_copy(update={"ratio": found.ratio, "ratio_ci": (found.low, found.high), "faster": faster})
 
@@ -100,3 +110,7 @@ def _slowed(blocks: Mapping[str, list[list[float]]], solo_us: Mapping[str, float
     """How many times as long its cases took as alone; 1 where nothing is known of them."""
     shares = [median_of(blocks[name]) / us for name, us in solo_us.items() if name in blocks and us > 0]
     return geomean(shares) if shares else 1.0
+
+
+def _shortest_us(case: DuelCase) -> float:
+    return min(median_of(case.a_us), median_of(case.b_us))

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
+LAUNCH_BOUND_US = 50.0      # a shorter case mostly measures the start of a call: it is shown, and decides no crown
+
 Blocks = Sequence[Sequence[float]]   # the timed blocks of one case, each the times of its calls in µs
 
 # Student's t: two-sided, 95 %, by degrees of freedom from 1 on. Beyond the last it is taken as the last: never too narrow.

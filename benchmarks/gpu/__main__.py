@@ -41,13 +41,14 @@ def main() -> None:
 
 
 def _merged(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """What several runs found: of a section that more than one holds, the last; of the resolution, each half."""
+    """What several runs found: of a section that more than one holds, the last; of speed, each part's last; of the resolution, all duels."""
     merged: dict[str, Any] = {}
     for results in found:
-        halves = [half for half in (results.get("resolution"), merged.get("resolution")) if half and "failed" not in half]
-        merged |= results
-        if halves:
-            merged["resolution"] = resolution.merged(halves[0], halves[-1])
+        before, merged = merged, merged | results
+        for section, join in (("resolution", resolution.merged), ("speed", lambda new, old: {**old, **new})):
+            found = [half for half in (results.get(section), before.get(section)) if half and "failed" not in half]
+            if found:
+                merged[section] = join(*found) if len(found) > 1 else found[0]
     return merged
 
 

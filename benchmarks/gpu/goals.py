@@ -6,6 +6,7 @@ from typing import Any
 
 Row = tuple[str, str, bool | None]      # the goal, the figure, whether it holds; None: not measured
 ACCEPTED = "accepted"
+DUELS = 40                              # of each kind
 
 
 def print_goals(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -93,9 +94,11 @@ def _resolution(found: Any) -> list[Row]:
 
 
 def _duels(goal: str, share: float | None, wanted: float, decided: int) -> Row:
-    """Fewer than 40 decided duels prove nothing."""
-    shown = "" if share is None else f"{share:.1%}, "
-    return goal, f"{shown}n = {decided}", share >= wanted if share is not None and decided >= 40 else None
+    """Of 40 duels, one that was not decided counts as wrong: too few prove the goal only where even so enough are right."""
+    if share is None:
+        return goal, f"n = {decided}", None
+    holds = round(share * decided) >= wanted * max(DUELS, decided)
+    return goal, f"{share:.1%}, n = {decided}", True if holds else False if decided >= DUELS else None
 
 
 def _attacks(found: Any) -> list[Row]:

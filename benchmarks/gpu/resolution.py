@@ -40,8 +40,8 @@ def measure(bench: Bench) -> Any:
 
 
 def merged(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Both halves, each from where it was played; ours where both hold it."""
-    found = {**other, **mine}
+    """The duels of both runs."""
+    found = {**other, **mine} | {kind: [*other.get(kind, []), *mine.get(kind, [])] for kind in KINDS if kind in other or kind in mine}
     return found | shares(found)
 
 

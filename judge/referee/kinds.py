@@ -40,6 +40,7 @@ class Kind:
     open_health: Callable[[], Health]             # what looks after the device between boxes
     gauge: Callable[[], Gauge]                    # what tells how the device is, around each block
     least_us: float                               # what this clock cannot tell from nothing, and an entry could save of a null call
+    holds_baseline: bool                          # whether a block beside which the baseline took another time does not count
     block_s: float                                # a block's calls take no longer, but for the first
     block_bytes: Callable[[], int]                # of inputs and outputs of a block's calls, all of which are kept until it is over
 
@@ -94,7 +95,8 @@ def _nvml() -> Gauge:
 
 
 CPU = Kind(torch_device="cpu", open_rig=Rig, plans=_plans(3, 10), null_calls=5, fresh_null_calls=0, open_health=Hale,
-           null_of=lambda blocks: min(map(min, blocks)), gauge=NoGauge, least_us=20.0, block_s=2.0 / 3, block_bytes=lambda: 256 << 20)
+           null_of=lambda blocks: min(map(min, blocks)), gauge=NoGauge,
+           least_us=20.0, holds_baseline=False, block_s=2.0 / 3, block_bytes=lambda: 256 << 20)
 GPU = Kind(torch_device="cuda", open_rig=_open_cuda_rig, plans=_plans(4, 25), null_calls=30, fresh_null_calls=60,
-           open_health=_open_gpu_health, null_of=lambda blocks: min(map(median, blocks)), gauge=_nvml, least_us=1.0, block_s=2.0,
-           block_bytes=_share_of_card)
+           open_health=_open_gpu_health, null_of=lambda blocks: min(map(median, blocks)), gauge=_nvml, least_us=1.0, holds_baseline=True,
+           block_s=2.0, block_bytes=_share_of_card)

@@ -170,14 +170,16 @@ class Referee:
         timed.null_us.append(self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed))
         timed.prepared_us += self._house.prepared_us
         entry.expect_preparation(self._house.quiet_us(layout))
-        for block in numbers(plan.blocks, played.gauged):
+        for block in numbers(plan.blocks, played.gauged, timed.drifts_us):
             before = time.monotonic()
             drawn = entry.play_block(played, plan.calls)
             entry_s += time.monotonic() - before
             timed.works += self._works(played.case, drawn)
             if plan.has_baseline:
-                timed.baseline_us.append(self._house.baseline_block(link, bound, [inputs.data for inputs in drawn], played.lead_in,
-                                                                      armed=played.is_armed))
+                walls_us = self._house.baseline_block(link, bound, [inputs.data for inputs in drawn], played.lead_in, armed=played.is_armed)
+                timed.baseline_us.append(walls_us)
+                if self._kind.holds_baseline:
+                    timed.drifts_us.append(median(self._kind.net_us(walls_us, self._kind.null_of(timed.null_us))))
             del drawn      # gigabytes on a GPU, which the next block's inputs need
             link.event("time", {"case": played.case.name, "block": block + 1, "of": max(plan.blocks, block + 1)})
         timed.null_us.append(self._house.null_block(link, bound, data, self._kind.null_calls, played.lead_in, armed=played.is_armed))

@@ -10,16 +10,15 @@ from kernelderby.core.devices import DeviceClass
 from kernelderby.core.light import DATASHEET, Light, Work, light
 from kernelderby.core.problem import Case
 from kernelderby.core.problem_folder import Problem
-from kernelderby.core.scoring import bootstrap_ci, estimate, geomean, median_of
+from kernelderby.core.scoring import LAUNCH_BOUND_US, bootstrap_ci, estimate, geomean, median_of
 from kernelderby.core.submission import source_sha
 from kernelderby.core.verdict import CaseResult, CompileReport, Flag, Gate, Outcome, Verdict
 from kernelderby.judge.referee.entry import Played, Spent
 from kernelderby.judge.referee.findings import Ended, Finding, ended
 from kernelderby.judge.referee.kinds import kind_of
 from kernelderby.judge.referee.link import Job
-from kernelderby.judge.referee.steadiness import is_repeat_suspect, outside
+from kernelderby.judge.referee.steadiness import is_repeat_suspect, outside, undisturbed
 
-LAUNCH_BOUND_US = 50.0      # shorter cases mostly measure the start of a call
 MEASURED_AGAIN = 0.01       # two measurements of one ceiling lie so far apart
 
 
@@ -31,6 +30,7 @@ class Timed:
     prepared_us: list[float] = field(default_factory=list)     # of the null calls
     baseline_us: list[list[float]] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)            # of the entry's calls, which differ where lengths are drawn
+    drifts_us: list[float] = field(default_factory=list)       # the baseline's net time beside each block, where it must be steady
 
 
 class Record:
@@ -85,7 +85,7 @@ class Record:
         if played.prepared_us:
             self._prepared[name] = {"entry": played.prepared_us, "twin": timed.prepared_us}
         self._null[name] = [wall for block in timed.null_us for wall in block]
-        self._keep(played, [self._kind.net_us(block, null) for block in played.blocks_us], blocks)
+        self._keep(played, [self._kind.net_us(block, null) for block in played.blocks_us], timed.drifts_us, blocks)
         self._baseline[name] = [self._kind.net_us(block, twin_null) for block in timed.baseline_us]
         low, high = bootstrap_ci([self._blocks[name]], seed=0)
         time_us = median_of(self._blocks[name])
@@ -96,19 +96,21 @@ class Record:
             "claimed_us": float(f"{median(played.claims_us):.5g}") if played.claims_us else None,
             "baseline_us": median_of(self._baseline[name]) if timed.baseline_us else None})
 
-    def _keep(self, played: Played, net_us: list[list[float]], wanted: int) -> None:
+    def _keep(self, played: Played, net_us: list[list[float]], drifts_us: Sequence[float], wanted: int) -> None:
         """Tell the blocks that count from those that do not, by how the device was. Raises Ended for too few, or a gain by repeats."""
-        name, void = played.case.name, set(outside(played.gauged))
+        name, void = played.case.name, set(outside(played.gauged, drifts_us))
         self._blocks[name] = [block for place, block in enumerate(net_us) if place not in void]
         self._void[name] = [block for place, block in enumerate(net_us) if place in void]
         self._gauges[name] = [{**gauged.as_json(), "counts": place not in void} for place, gauged in enumerate(played.gauged)]
         if len(self._blocks[name]) < wanted:
-            raise ended(Outcome.UNSTABLE, f"Case {name}: the GPU's clock did not stay steady: {len(void)} of {len(net_us)} blocks do not "
-                                          "count. Send it again; if it stays, the organizers should look at the runner's cooling.")
-        medians, void_medians = [median(block) for block in self._blocks[name]], [median(block) for block in self._void[name]]
-        if is_repeat_suspect(void_medians, medians, self._problem.spec.min_effect):
-            raise ended(Outcome.UNSTABLE, f"Case {name}: a block was slower while the GPU's clock was held down, and a repeat would have "
-                                          "made the score better. Send it again.")
+            raise ended(Outcome.UNSTABLE, f"Case {name}: the GPU did not stay steady: {len(void)} of {len(net_us)} blocks do not count, by "
+                                          "its clock or the baseline's time. Send it again; if it stays, the organizers should look at the "
+                                          "runner's cooling.")
+        alike = undisturbed([median(block) for block in net_us], drifts_us)
+        void_us, kept_us = [alike[place] for place in void], [us for place, us in enumerate(alike) if place not in void]
+        if is_repeat_suspect(void_us, kept_us, self._problem.spec.min_effect):
+            raise ended(Outcome.UNSTABLE, f"Case {name}: a block was slower while the GPU was not steady, and a repeat would have made the "
+                                          "score better. Send it again.")
 
     def _share_of_light(self, case: Case, works: Sequence[Work], time_us: float) -> float | None:
         """How near the time comes to the shortest possible for half of the calls; None on a CPU. Raises Ended when it lies beneath."""

@@ -80,6 +80,22 @@ def test_one_box_of_each_compares_nothing() -> None:
         paired([([[1.0], [1.0]], [[1.0], [1.0]])], 2)
 
 
+@pytest.mark.parametrize(("device", "us", "left_out", "is_decided"), [
+    ("h200", {"long": 90.0, "short": 12.0}, ["short"], True), ("h200", {"a": 49.0, "b": 12.0}, ["a", "b"], False),
+    ("h200", {"a": 51.0, "b": 50.0}, [], True), ("cpu", {"a": 12.0, "b": 49.0}, [], True),
+])
+def test_a_case_as_short_as_a_launch_decides_nothing_on_a_gpu(
+    device: str, us: dict[str, float], left_out: list[str], is_decided: bool
+) -> None:
+    cases = [DuelCase(name=name, a_us=times(t), b_us=times(t * 1.1)) for name, t in us.items()]
+
+    duel = with_result(Duel(problem="p", version="v", device=device, cases=cases, pairs=PLAN.pairs))
+
+    assert (duel.launch_bound, duel.is_decided) == (left_out, is_decided)
+    assert duel.faster == ("a" if is_decided else None)
+    assert duel.ratio == (pytest.approx(1 / 1.1, rel=1e-3) if is_decided else None)
+
+
 def times(us: float) -> list[list[float]]:
     return [[us + i / 100] for i in range(4)]
 

@@ -112,7 +112,7 @@ def _inside_a_contest() -> None:
     op.create_table(
         "heats", sa.Column("id", ID, primary_key=True), _of("contest", "contests"), _of("version", "problem_versions"),
         sa.Column("device", sa.String(16), nullable=False), sa.Column("runner", sa.String(80)),
-        sa.Column("runs", sa.Integer(), nullable=False),         _of("made_by", "people"), _at("created_at"),
+        sa.Column("runs", sa.Integer(), nullable=False), _of("made_by", "people"), _at("created_at"),
     )
     op.create_index("ix_heats_contest", "heats", ["contest"])
 

@@ -40,12 +40,18 @@ def half(kind: str, count: int, *, right: int) -> dict[str, Any]:
     return {kind: duels} | resolution.shares({kind: duels})
 
 
-@pytest.mark.parametrize(("count", "right", "holds"), [(40, 40, True), (40, 38, True), (40, 30, False), (39, 39, None)])
-def test_fewer_than_forty_duels_prove_nothing(count: int, right: int, holds: bool | None) -> None:
+@pytest.mark.parametrize(("count", "right", "holds"), [(40, 40, True), (40, 38, True), (40, 30, False), (39, 39, True), (37, 37, None)])
+def test_of_forty_duels_those_not_played_count_as_wrong(count: int, right: int, holds: bool | None) -> None:
     apart, same = print_goals({"resolution": half("apart", count, right=right)})
 
     assert (apart["holds"], same["holds"]) == (holds, None)
     assert f"n = {count}" in apart["figure"]
+
+
+def test_runs_of_one_kind_add_up() -> None:
+    found = resolution.merged(half("apart", 30, right=30), half("apart", 12, right=9))
+
+    assert (found["decided"], found["right_sign"]) == ([42, 0], 39 / 42)
 
 
 def test_halves_that_were_played_apart_make_one_table() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelderby.judge.referee.steadiness import MOST_REPEATS, Gauged, Reading, is_repeat_suspect, numbers, outside
+from kernelderby.judge.referee.steadiness import MOST_REPEATS, Gauged, Reading, is_repeat_suspect, numbers, outside, undisturbed
 
 QUIET: tuple[str, ...] = ()
 
@@ -32,6 +32,34 @@ def test_which_blocks_lie_outside_the_band(name: str) -> None:
     blocks, void = CASES[name]
 
     assert outside(blocks) == void
+
+
+@pytest.mark.parametrize(("baseline_us", "void"), [
+    ([], []),
+    ([940.5, 949.0, 941.8, 941.9], []),            # as on a card under load
+    ([940.5, 955.0, 941.8, 941.9], [1]),
+    ([940.5, 925.0, 941.8, 941.9], [1]),
+    ([24.1, 25.3, 24.2, 24.1], []),                # within what the clock itself differs by
+    ([24.1, 25.9, 24.2, 24.1], [1]),
+])
+def test_a_block_beside_which_the_baseline_took_another_time_does_not_count(baseline_us: list[float], void: list[int]) -> None:
+    assert outside([block(1980)] * 4, baseline_us) == void
+
+
+def test_a_drift_of_the_baseline_is_repeated_as_well() -> None:
+    blocks, baseline_us = list[Gauged](), list[float]()
+    for number in numbers(4, blocks, baseline_us):
+        blocks.append(block(1980))
+        baseline_us.append(150.0 if number == 1 else 100.0)
+
+    assert len(blocks) == 5
+
+
+def test_what_slowed_baseline_and_entry_alike_is_no_gain_by_a_repeat() -> None:
+    own, baseline = [100.0, 103.0, 100.0, 100.0], [200.0, 206.0, 200.0, 200.0]
+
+    assert undisturbed(own, baseline) == pytest.approx([100.0] * 4)
+    assert undisturbed(own, []) == own
 
 
 @pytest.mark.parametrize(("clocks", "played"), [
