@@ -7,9 +7,12 @@ from collections.abc import Callable
 import typer
 
 from kernelderby.cli import (
+    admin,
+    backup,
     board,
     calibrate,
     cancel,
+    contest,
     doctor,
     duel,
     env,
@@ -17,12 +20,15 @@ from kernelderby.cli import (
     judge,
     login,
     logs,
+    people,
     problem,
     problems,
     receipt,
+    rejudge,
     runner,
     show,
     submit,
+    team,
     test,
     token,
     up,
@@ -33,7 +39,7 @@ from kernelderby.core.errors import OUR_FAULT, DerbyError
 
 _CONTESTANT: tuple[Callable[..., None], ...] = (
     submit.submit, watch.watch, show.show, cancel.cancel, duel.duel, board.board, problems.problems, init.init, env.env, login.login)
-_ORGANIZER: tuple[Callable[..., None], ...] = (up.up, judge.judge, doctor.doctor, worker.worker, calibrate.calibrate)
+_ORGANIZER: tuple[Callable[..., None], ...] = (up.up, judge.judge, doctor.doctor, worker.worker, calibrate.calibrate, rejudge.rejudge)
 
 
 def main() -> None:
@@ -62,10 +68,15 @@ def build() -> typer.Typer:
     for command in _ORGANIZER:
         app.command(rich_help_panel="Run the platform")(command)
     app.command(context_settings=test.PASS_ON, rich_help_panel="Run the platform")(test.test)
+    app.add_typer(contest.build(), name="contest", rich_help_panel="Send kernels")
+    app.add_typer(backup.build(), name="backup", rich_help_panel="Run the platform")
     app.add_typer(problem.build(), name="problem", rich_help_panel="Run the platform")
     app.add_typer(receipt.build(), name="receipt", rich_help_panel="Send kernels")
     app.add_typer(runner.build(), name="runner", rich_help_panel="Run the platform")
     app.add_typer(token.build(), name="token", rich_help_panel="Send kernels")
+    app.add_typer(team.build(), name="team", rich_help_panel="Send kernels")
+    app.add_typer(people.build(), name="people", rich_help_panel="Run the platform")
+    app.add_typer(admin.build(), name="admin", rich_help_panel="Run the platform")
     return app
 
 

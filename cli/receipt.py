@@ -24,7 +24,8 @@ _UNKNOWN = ("UNKNOWN KEY: it is signed with the key {}, which is not among those
 _ALTERED = "ALTERED: this is not what the key {} signed."
 _UNSIGNED = ("UNSIGNED: no server vouches for this. A verdict of `derby judge` is made here and never signed; "
              "`derby submit` gets one that is.")
-_SEEDS = {"opens": "The revealed seed is the one committed to.", "wrong": "THE REVEALED SEED IS NOT the one committed to.",
+_SEEDS = {"opens": "The revealed seed is the one committed to.",
+          "follows": "The revealed seed is the one committed to, and follows from the secret that its contest committed to.", "wrong": "THE REVEALED SEED IS NOT the one committed to.",
           "not_revealed": "The seed it commits to is not revealed yet."}
 _OTHER = "ANOTHER'S: this is no receipt of submission {}."
 _NAMED = ("submission", "attempt", "problem", "version", "device", "mode", "outcome")
@@ -41,7 +42,7 @@ class Checked:
     key_id: str | None = None
     score_us: float | None = None
     recomputed_us: float | None = None      # from the blocks; None where there are none
-    seed: str = "not_revealed"              # not_revealed, opens, wrong
+    seed: str = "not_revealed"              # not_revealed, opens, follows (from its contest's secret, too), wrong
 
 
 def build() -> typer.Typer:
@@ -194,4 +195,19 @@ def _seed(signed: Mapping[str, Any]) -> str:
         salt, seed = (bytes.fromhex(signed["reveal"][name]) for name in ("salt", "seed"))
     except (KeyError, TypeError, ValueError):
         return "wrong"
-    return "opens" if opens(str(signed.get("receipt", {}).get("seed_commitment")), salt, seed) else "wrong"
+    inner = signed.get("receipt", {})
+    if not opens(str(inner.get("seed_commitment")), salt, seed):
+        return "wrong"
+    return "opens" if "contest_commitment" not in inner else _follows(signed, seed)
+
+
+def _follows(signed: Mapping[str, Any], seed: bytes) -> str:
+    """Whether a contest's run drew from the secret that was committed to at the start."""
+    from kernelderby.judge.seeds import run_seed
+
+    try:
+        salt, secret = (bytes.fromhex(signed["reveal"][name]) for name in ("contest_salt", "contest_secret"))
+        follows = run_seed(secret, int(signed["submission"]), int(signed["attempt"])) == seed
+    except (KeyError, TypeError, ValueError):
+        return "wrong"
+    return "follows" if follows and opens(str(signed["receipt"]["contest_commitment"]), salt, secret) else "wrong"

@@ -50,9 +50,24 @@ class Server:
         """`POST /api/v1/{path}` with these fields as JSON, as an object that has the key `expects`."""
         return self._read(self._ask("POST", path, json=fields or None), expects)
 
-    def delete(self, path: str, expects: str) -> dict[str, Any]:
-        """`DELETE /api/v1/{path}`, as an object that has the key `expects`."""
-        return self._read(self._ask("DELETE", path), expects)
+    def upload(self, path: str, expects: str, file_name: str, data: bytes, **fields: str) -> dict[str, Any]:
+        """`POST /api/v1/{path}` as a form with the file `file`, as an object that has the key `expects`."""
+        return self._read(self._ask("POST", path, files={"file": (file_name, data)}, data=fields), expects)
+
+    def patch(self, path: str, expects: str, **fields: Any) -> dict[str, Any]:
+        """`PATCH /api/v1/{path}` with these fields as JSON, as an object that has the key `expects`."""
+        return self._read(self._ask("PATCH", path, json=fields), expects)
+
+    def text(self, path: str) -> str:
+        """`GET /api/v1/{path}`, as the text that it is."""
+        response = self._ask("GET", path)
+        if not response.is_success:
+            self._read(response, "")
+        return response.text
+
+    def delete(self, path: str, expects: str, **fields: Any) -> dict[str, Any]:
+        """`DELETE /api/v1/{path}`, with these fields as JSON where there are any, as an object that has the key `expects`."""
+        return self._read(self._ask("DELETE", path, json=fields or None), expects)
 
     def submit(self, file_name: str, source: bytes, fields: dict[str, str]) -> dict[str, Any]:
         """Send a kernel; the ticket. Safe to repeat: a lost answer is asked for again under the same key."""

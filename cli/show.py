@@ -5,7 +5,7 @@ import typer
 from kernelderby.cli.options import AsJson, Number
 from kernelderby.cli.output import exit_status, print_json, print_verdict
 from kernelderby.cli.server import Server
-from kernelderby.cli.watch import verdict_of
+from kernelderby.cli.watch import print_why, verdict_of
 from kernelderby.core.settings import Settings
 from kernelderby.core.text import one_line
 
@@ -18,6 +18,7 @@ def show(submission: Number, as_json: AsJson = False) -> None:
         print_json(data)
     else:
         print_verdict(verdict, data.get("file_name"))
+        print_why(data)
         if data.get("agent"):
             print(one_line(f"Sent by agent {data['agent']} of {data.get('person')}."))
     raise typer.Exit(exit_status(verdict) if verdict.outcome else 0)

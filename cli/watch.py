@@ -10,6 +10,7 @@ from kernelderby.cli.options import AsJson, Number
 from kernelderby.cli.output import exit_status, print_json, print_verdict, say
 from kernelderby.cli.server import Server
 from kernelderby.core.settings import Settings
+from kernelderby.core.text import one_line
 from kernelderby.core.verdict import State, Verdict
 
 
@@ -30,6 +31,7 @@ def finish(server: Server, submission: int, as_json: bool, file: str | None = No
         print_json(data)
     else:
         print_verdict(verdict, file or data.get("file_name"))
+        print_why(data)
     raise typer.Exit(exit_status(verdict))
 
 
@@ -46,6 +48,12 @@ def wait_for(server: Server, submission: int, hear: Callable[[str], None]) -> di
             data = server.get(f"submissions/{submission}", "state")
             if data["state"] == State.DONE:
                 return data
+
+
+def print_why(data: dict[str, Any]) -> None:
+    """Why a submission was judged again, where it was."""
+    if data.get("judged_again"):
+        print(one_line(f"Judged again: {data['judged_again']}", 600))
 
 
 def verdict_of(data: dict[str, Any]) -> Verdict:

@@ -60,6 +60,15 @@ class NotAllowed(RequestError):
     status = 403
 
 
+class Banned(NotAllowed):
+    """Your account is banned."""
+
+    def __init__(self, reason: str, contact: str = "") -> None:
+        super().__init__(f"Your account is banned: {reason.rstrip('.')}. If you think that this is wrong, "
+                         f"write to {contact or 'the organizers'}, who can lift it.")
+        self.reason = reason
+
+
 class BoardClosed(RequestError):
     """This board takes no submissions now."""
 
@@ -76,6 +85,10 @@ class QuotaSpent(RequestError):
     """Your quota for this mode is spent for now."""
 
     status = 429
+
+    def __init__(self, message: str | None = None, *, retry_after_s: int | None = 60) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s      # None: what is spent does not come back
 
 
 class DuplicateKey(RequestError):

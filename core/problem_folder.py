@@ -119,6 +119,14 @@ def unpack(data: bytes, into: Path) -> Problem:
     return load_problem(problem_folders(into / "problems")[0])
 
 
+def version_differences(old: Problem, new: Problem) -> list[str]:
+    """What makes the two different versions: keys of problem.yml, files by their names in the archive."""
+    before, after = _without_gates(old.spec), _without_gates(new.spec)
+    keys = [f"`{key}` in problem.yml" for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
+    files, now = _judged_by(old), _judged_by(new)
+    return keys + [name for name in sorted(files.keys() | now.keys()) if files.get(name) != now.get(name)]
+
+
 def _parts(problem: Problem) -> Iterator[tuple[str, Path]]:
     """The files of a problem with their names in its archive, in order."""
     family, name = problem.spec.family, problem.name
@@ -133,11 +141,15 @@ def _parts(problem: Problem) -> Iterator[tuple[str, Path]]:
 
 def _version(problem: Problem) -> str:
     digest = hashlib.sha256(json.dumps(_without_gates(problem.spec), sort_keys=True).encode())
-    own = f"problems/{problem.spec.family}/{problem.name}/"
-    for name, path in _parts(problem):
-        if not name.removeprefix(own).startswith(_NOT_JUDGED_BY):
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, data in _judged_by(problem).items():
+        digest.update(name.encode() + b"\0" + data + b"\0")
     return digest.hexdigest()[:12]
+
+
+def _judged_by(problem: Problem) -> dict[str, bytes]:
+    """The files that an entry's result depends on, in order."""
+    own = f"problems/{problem.spec.family}/{problem.name}/"
+    return {name: path.read_bytes() for name, path in _parts(problem) if not name.removeprefix(own).startswith(_NOT_JUDGED_BY)}
 
 
 def _without_gates(spec: ProblemFile) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """The form of a receipt: what of a verdict stands under a signature, the bytes that are signed, and the commitment to a run's seed.
 
 A receipt is one flat JSON object: the payload, `key_id` and `signature` (Ed25519, base64url), which covers all the rest. Once a run's salt
-and seed may be known, `reveal` is added, {"salt", "seed"} in hex: the signed commitment vouches for it.
+and seed may be known, `reveal` is added, {"salt", "seed"} in hex: the signed commitment vouches for it. Of a contest's run it also holds
+{"contest_salt", "contest_secret"}: the secret that all its seeds come from, which `contest_commitment` vouches for.
 """
 
 import hashlib

@@ -1,10 +1,12 @@
 """The rules of admission, each a function that raises when broken. `judge.intake` applies them all, for every door."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from kernelderby.core.contest import ContestRules, Stage
 from kernelderby.core.devices import device as device_class
 from kernelderby.core.errors import BadSource, BoardClosed, ConflictingDirectives, DeadlinePassed, NotFound, QuotaSpent, RequestError
 from kernelderby.core.submission import Directives, is_cuda
@@ -12,6 +14,7 @@ from kernelderby.core.text import one_line
 from kernelderby.core.verdict import Mode
 
 AI_USES = ("none", "assisted", "agent")
+HOUR = timedelta(hours=1)
 DUELS_A_DAY = 1     # of one person with one entry: a duel takes a GPU as long as several judgings
 _LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+()\- ]{1,79}")   # an SPDX expression
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
@@ -84,6 +87,27 @@ def check_key(idempotency_key: str | None) -> str | None:
     return idempotency_key
 
 
+def choose_contest_problem(asked: str | None, directives: Directives, offered: Sequence[str], contest: str, inferred: list[str]) -> str:
+    """The problem's name: the request's, the header's, else the contest's only one. Raises RequestError."""
+    if not asked and not directives.problem and len(offered) == 1:
+        inferred.append("problem")
+        return offered[0]
+    name = one_line(choose_problem(asked, directives, inferred), 80)
+    if name not in offered:
+        raise NotFound(f"The contest {contest!r} has no problem {name!r}. It has: {', '.join(offered) or 'none'}.")
+    return name
+
+
+def check_contest(name: str, contest: ContestRules, stage: Stage) -> None:
+    """Raises BoardClosed before a contest's start, DeadlinePassed after its end."""
+    if stage is Stage.COMING:
+        raise BoardClosed(f"The contest {name!r} has not begun. It opens at {contest.starts_at:%Y-%m-%d %H:%M} UTC; until then you can "
+                          f"register: `derby contest register {name}`.")
+    if stage in (Stage.ENDED, Stage.REVEALED):
+        raise DeadlinePassed(f"The contest {name!r} ended at {contest.ends_at:%Y-%m-%d %H:%M} UTC and takes nothing more. Practice boards "
+                             "that are open do: leave the contest out (--contest).")
+
+
 def check_open(is_open: bool, closes_at: datetime | None, now: datetime) -> None:
     """Raises BoardClosed or DeadlinePassed."""
     if not is_open:
@@ -92,10 +116,14 @@ def check_open(is_open: bool, closes_at: datetime | None, now: datetime) -> None
         raise DeadlinePassed(f"This board closed at {closes_at:%Y-%m-%d %H:%M} UTC.")
 
 
-def check_quota(mode: Mode, sent_in_the_hour: int, queued: int, quota: Quota) -> None:
-    """Raises QuotaSpent, saying which limit and when to try again."""
-    if sent_in_the_hour >= quota.an_hour[mode]:
-        raise QuotaSpent(f"You sent {sent_in_the_hour} {mode} submissions within an hour; {quota.an_hour[mode]} may be. Try again later.")
+def check_quota(mode: Mode, sent: Sequence[datetime], queued: int, quota: Quota, now: datetime) -> None:
+    """Raises QuotaSpent, saying which limit and when to try again. `sent`: times within the last hour, the oldest first."""
+    most = quota.an_hour[mode]
+    if len(sent) >= most:
+        free_at = sent[len(sent) - most] + HOUR if most else now + HOUR
+        wait_s = max(1, math.ceil((free_at - now).total_seconds()))
+        raise QuotaSpent(f"You sent {len(sent)} {mode} submissions within an hour; {most} may be. The next one may be sent at "
+                         f"{free_at:%Y-%m-%d %H:%M:%S} UTC, in {_minutes(wait_s)}.", retry_after_s=wait_s)
     if queued >= quota.queued:
         raise QuotaSpent(f"{queued} of your submissions wait already; {quota.queued} may. Try again when some are judged, or cancel some.")
 
@@ -109,7 +137,7 @@ def check_budget(runs: int | None, runs_spent: int, gpu_seconds: float | None, s
         spent = f"{seconds_spent:,.1f} of {gpu_seconds:,.1f} GPU-seconds"
     if spent is not None:
         raise QuotaSpent(f"This agent's budget is spent: {spent}, over the life of its token. Its person can make it a new token with a "
-                         "larger one: `derby token new NAME --agent --runs N --gpu-seconds S`.")
+                         "larger one: `derby token new NAME --agent --runs N --gpu-seconds S`.", retry_after_s=None)
 
 
 def check_duel(entry: int, asked_today: int) -> None:
@@ -131,6 +159,10 @@ def language(file_name: str, text: str) -> str:
     if is_cuda(file_name):
         return "cuda"
     return "triton" if _TRITON.search(text) else "torch"
+
+
+def _minutes(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 120 else f"{math.ceil(seconds / 60)} minutes"
 
 
 def _implied_device(directives: Directives, offered: Sequence[str]) -> str:

@@ -24,6 +24,13 @@ class Settings:
     token: str = ""                             # the contestant's token; empty: the local one on loopback
     secret: str = ""                            # signs seeds and login codes; empty: made once, kept in the data folder
     signing_key: str = ""                       # signs receipts: 32 bytes in base64url; empty: made once, kept in the data folder
+    github_client_id: str = ""                  # of an OAuth app; empty: no login by GitHub
+    github_client_secret: str = ""
+    github_url: str = "https://github.com"      # or a GitHub Enterprise Server
+    discord_client_id: str = ""                 # of a Discord application; empty: no login by Discord
+    discord_client_secret: str = ""
+    discord_url: str = "https://discord.com"
+    contact: str = ""                           # where those who are banned can write: an address, a channel
     sandbox: str = "bubblewrap"
     warm_boxes: int = 2                         # how many boxes a worker keeps ready
     gpu: int = 0                                # which GPU a GPU class judges on: 0 is /dev/nvidia0

@@ -37,7 +37,7 @@ class SubmitRequest:
     mode: Mode = Mode.TEST
     licence: str = ""                   # an SPDX name the author grants; needed for ranked
     ai_use: str = ""                    # none, assisted or agent; with free text after a colon
-    contest_id: int | None = None       # None: the practice board
+    contest: str | None = None          # its name; None: the practice board
     idempotency_key: str | None = None
     token_id: int | None = None         # it came by; None: a login
     door: str = "api"                   # api, web, cli, bot: for the audit

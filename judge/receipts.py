@@ -39,6 +39,10 @@ class SigningKey:
         """The 32 bytes that a run's seed is committed to with; whoever lacks this key cannot guess them, however short the seed."""
         return hmac.new(self.private, f"salt/{submission}/{attempt}".encode(), hashlib.sha256).digest()
 
+    def contest_salt(self, contest: int) -> bytes:
+        """The 32 bytes that a contest's seed secret is committed to with."""
+        return hmac.new(self.private, f"salt/contest/{contest}".encode(), hashlib.sha256).digest()
+
 
 def load_key(settings: Settings) -> SigningKey:
     """The platform's key: the setting `signing_key`, else the data folder's, which is made on first use. Raises SetupError."""

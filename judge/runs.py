@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -19,12 +20,13 @@ from kernelderby.core.devices import DeviceClass
 from kernelderby.core.errors import DerbyError, NotFound, ProblemBroken, RefereeLost, SandboxUnavailable
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Outcome, State, Verdict
+from kernelderby.judge import contest_seeds
 from kernelderby.judge.duels import PAUSE_S, Duels
 from kernelderby.judge.job import Job
 from kernelderby.judge.judging import Judge
 from kernelderby.judge.lease import LEASE_S, Lease
 from kernelderby.judge.receipts import load_key, sign
-from kernelderby.judge.seeds import run_seed, secret_of
+from kernelderby.judge.seeds import contest_secret, run_seed, secret_of
 from kernelderby.judge.versions import Versions
 from kernelderby.storage import claims, factors, problems, signing_keys
 from kernelderby.storage.artifacts import ArtifactStore
@@ -157,7 +159,7 @@ class Runs:
             job = Job(
                 submission=claim.id, attempt=claim.attempt, problem=self._versions.get(claim.version, claim.gate_set, claim.archive),
                 device=self._device, mode=claim.mode, file_name=claim.file_name, source=self._artifacts.get(claim.source_sha),
-                seed=run_seed(self._secret, claim.id, claim.attempt),
+                seed=self._seed(claim),
             )
             lease.report("state", {"state": State.RUNNING, "seed_commitment": self._commitment(claim)})
             return judge.judge(job, lease.report, lease.cancelled)
@@ -172,14 +174,24 @@ class Runs:
             log.info("judged", extra={"submission": claim.id, "outcome": verdict.outcome, "total_s": total_s})
 
     def _rated_and_signed(self, session: Session, claim: Claim, verdict: Verdict) -> Verdict:
-        told = {**verdict.receipt, "seed_commitment": self._commitment(claim)}
+        told = {**verdict.receipt, "seed_commitment": self._commitment(claim), **self._contest(claim)}
         rated = factors.rated(session, verdict, datetime.now(UTC))
         final = rated.model_copy(update={"submission": claim.id, "attempt": claim.attempt, "receipt": told})
         return receipt.sealed(final, sign(self._key, receipt.payload_of(final)))
 
     def _commitment(self, claim: Claim) -> str:
         """Written down before the run, so that nobody can choose another seed after it."""
-        return receipt.commitment(self._key.salt(claim.id, claim.attempt), run_seed(self._secret, claim.id, claim.attempt))
+        return receipt.commitment(self._key.salt(claim.id, claim.attempt), self._seed(claim))
+
+    def _seed(self, claim: Claim) -> bytes:
+        secret = self._secret if claim.contest is None else contest_secret(self._secret, claim.contest)
+        return run_seed(secret, claim.id, claim.attempt)
+
+    def _contest(self, claim: Claim) -> dict[str, Any]:
+        """What ties a contest's run to the secret that is committed to at its start."""
+        if claim.contest is None:
+            return {}
+        return {"contest": claim.contest, "contest_commitment": contest_seeds.made(self._key, self._secret, claim.contest).commitment}
 
     def _lose(self, claim: Claim, box_alive: bool, reason: str) -> None:
         log.error("an attempt was lost", extra={"submission": claim.id, "attempt": claim.attempt, "reason": reason})

@@ -16,6 +16,11 @@ def run_seed(secret: bytes, submission: int, attempt: int) -> bytes:
     return hmac.new(secret, f"{submission}/{attempt}".encode(), hashlib.sha256).digest()
 
 
+def contest_secret(secret: bytes, contest: int) -> bytes:
+    """The 32 bytes that the seeds of a contest's runs come from: once it is revealed, everybody can foresee them, and no others."""
+    return hmac.new(secret, f"contest/{contest}".encode(), hashlib.sha256).digest()
+
+
 def secret_of(settings: Settings) -> bytes:
     """The platform's secret: the setting, else the data folder's, which is made on first use. Raises SetupError."""
     if settings.secret:

@@ -13,10 +13,31 @@ from starlette.staticfiles import StaticFiles
 from kernelderby.core.settings import Settings
 from kernelderby.judge.queue import ring
 from kernelderby.leaderboard_web import problem_json
-from kernelderby.leaderboard_web.api import boards, contests, devices, duels, events, people, problems, receipts, submissions, tokens
+from kernelderby.leaderboard_web.api import (
+    accounts,
+    admin,
+    appeals,
+    boards,
+    contest_boards,
+    contests,
+    devices,
+    duels,
+    events,
+    gates,
+    heats,
+    notices,
+    people,
+    problems,
+    receipts,
+    registrations,
+    rejudge,
+    submissions,
+    teams,
+    tokens,
+)
 from kernelderby.leaderboard_web.door import Door
 from kernelderby.leaderboard_web.head import Heads
-from kernelderby.leaderboard_web.pages import about, entries, home, login, problem, submission, submit, theme
+from kernelderby.leaderboard_web.pages import about, account, contest, entries, home, login, oauth, problem, submission, submit, theme
 from kernelderby.leaderboard_web.problem_json import ProblemDetails
 from kernelderby.leaderboard_web.rendering import STATIC, Pages
 from kernelderby.leaderboard_web.security import Guard
@@ -24,8 +45,10 @@ from kernelderby.leaderboard_web.ticker import Ticker
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import connect
 
-API = (submissions, events, duels, problems, boards, devices, contests, people, tokens, receipts)
-PAGES = (home, problem, submit, submission, entries, login, about, theme)
+API = (
+    submissions, events, duels, problems, boards, devices, contests, contest_boards, notices,
+    registrations, teams, people, tokens, accounts, admin, receipts, rejudge, gates, appeals, heats)
+PAGES = (home, problem, contest, submit, submission, entries, login, oauth, account, about, theme)
 DESCRIPTION = """Send kernels, follow their judging, read boards.
 
 Send a token as `Authorization: Bearer …`. Errors are `application/problem+json` with a sentence in `detail` that says what to do.

@@ -1,20 +1,23 @@
 """What the routes share, and who is asking."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
-from kernelderby.core.errors import NotAllowed, NotLoggedIn
+from kernelderby.core.errors import Banned, NotAllowed, NotLoggedIn
 from kernelderby.core.settings import Settings
 from kernelderby.leaderboard_web.rendering import Pages
 from kernelderby.leaderboard_web.ticker import Ticker
-from kernelderby.storage import people
+from kernelderby.storage import people, visibility
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.database import Database
 from kernelderby.storage.people import PersonInfo
+from kernelderby.storage.submissions import SubmissionView
 
 COOKIE = "derby_session"
 
@@ -40,8 +43,12 @@ TheDoor = Annotated[Door, Depends(door_of)]
 
 
 async def viewer_of(request: Request, door: TheDoor) -> PersonInfo | None:
-    """Who asks: by bearer token, else by session cookie, else None. Pages name them too. Raises NotLoggedIn for an unknown token."""
-    person = await run_in_threadpool(_look_up, door, request.headers.get("authorization"), request.cookies.get(COOKIE))
+    """Who asks: by bearer token, else by session cookie, else None. Pages name them too.
+
+    Raises NotLoggedIn for an unknown token, Banned.
+    """
+    with telling_whom_to_write_to(door):
+        person = await run_in_threadpool(_look_up, door, request.headers.get("authorization"), request.cookies.get(COOKIE))
     request.state.person = person
     return person
 
@@ -65,10 +72,52 @@ async def submitter_of(person: Annotated[PersonInfo, Depends(person_of)]) -> Per
     return person
 
 
+async def organizer_of(person: Annotated[PersonInfo, Depends(person_of)]) -> PersonInfo:
+    """Who asks, an organizer with a login or token that may organize. Raises NotLoggedIn, NotAllowed."""
+    if person.role in ("organizer", "admin"):
+        _require_scope(person, "organize")
+    if not person.is_organizer:
+        raise NotAllowed("Only an organizer may do this.")
+    return person
+
+
+async def holder_of(person: Annotated[PersonInfo, Depends(person_of)]) -> PersonInfo:
+    """Who asks, themself and not an agent, with a login or token for all that they may send and read. Raises NotLoggedIn, NotAllowed."""
+    _require_themself(person)
+    for scope in ("submit", "read"):
+        _require_scope(person, scope)
+    return person
+
+
+async def own_reader_of(person: Annotated[PersonInfo, Depends(person_of)]) -> PersonInfo:
+    """Who asks, themself and not an agent, with a login or token that may read. Raises NotLoggedIn, NotAllowed."""
+    _require_themself(person)
+    _require_scope(person, "read")
+    return person
+
+
 Viewer = Annotated[PersonInfo | None, Depends(viewer_of)]
 LoggedIn = Annotated[PersonInfo, Depends(person_of)]
 Reader = Annotated[PersonInfo, Depends(reader_of)]
 Submitter = Annotated[PersonInfo, Depends(submitter_of)]
+Holder = Annotated[PersonInfo, Depends(holder_of)]
+OwnReader = Annotated[PersonInfo, Depends(own_reader_of)]
+Organizer = Annotated[PersonInfo, Depends(organizer_of)]
+
+
+@contextmanager
+def telling_whom_to_write_to(door: Door) -> Iterator[None]:
+    """A ban that is met inside says where to write."""
+    try:
+        yield
+    except Banned as error:
+        raise Banned(error.reason, door.settings.contact) from None
+
+
+def submission_for(door: Door, person: PersonInfo | None, number: int) -> SubmissionView:
+    """A submission that this reader may see. Raises NotFound."""
+    with door.database.read() as session:
+        return visibility.submission(session, number, person, datetime.now(UTC))
 
 
 def may_see_source(person: PersonInfo | None, owner_id: int) -> bool:
@@ -84,6 +133,11 @@ def require_source(person: PersonInfo | None, owner_id: int) -> None:
         raise NotLoggedIn
     _require_scope(person, "read")
     raise NotAllowed("Source and log belong to whoever sent them. Only that person and the organizers may read them.")
+
+
+def _require_themself(person: PersonInfo) -> None:
+    if person.agent is not None:
+        raise NotAllowed("An agent's token leaves its person's account alone. Its person does this, with a login or token of their own.")
 
 
 def _require_scope(person: PersonInfo, scope: str) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from kernelderby.core.errors import DerbyError, StorageUnavailable
+from kernelderby.core.errors import DerbyError, QuotaSpent, StorageUnavailable
 from kernelderby.core.text import one_line
 from kernelderby.leaderboard_web.headers import HEADERS
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}   # a file as it is
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-_RETRY_AFTER_S = {429: "60", 503: "30"}
+_RETRY_AFTER_S = {503: "30"}
 _SENTENCES = {
     404: "There is nothing at this address. The API is described at /api/openapi.json.",
     405: "This address does not take that method.",
@@ -79,7 +79,10 @@ async def _derby_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DerbyError)
     if error.status >= 500:
         log.error("platform error", exc_info=error, extra={"path": request.url.path})
-    return error_response(request, problem_of(error))
+    response = error_response(request, problem_of(error))
+    if isinstance(error, QuotaSpent) and error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(error.retry_after_s)
+    return response
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,6 +19,7 @@ DRAIN_LIMIT = 16 * LIMIT_BYTES            # read and dropped so that the sender 
 DRAIN_S = 20
 _MOST_DIGITS = 18
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_SECRETS = frozenset({"token", "access_token", "bearer_token", "api_key"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -45,9 +46,11 @@ class Guard:
         try:
             self._check_host(headers)
             self._check_origin(scope["method"], headers)
+            _check_no_secret(scope["query_string"])
             await _check_length(headers, receive)
         except RequestError as error:
-            response = error_response(Request(scope, receive), problem_of(error))
+            unasked = {**scope, "query_string": b""}      # a page repeats its own address, and this one may hold a secret
+            response = error_response(Request(unasked, receive), problem_of(error))
             await response(scope, receive, send)
             return
         await self.app(scope, _counted(receive), _with_headers(send, scope))
@@ -67,6 +70,13 @@ class Guard:
             raise NotAllowed("This request was started by another site. Open the form on this server and send it from there.")
         if origin is None and site is None and f"{COOKIE}=" in headers.get("cookie", ""):
             raise NotAllowed("A request with a session cookie must say its Origin. Programs send a bearer token instead of the cookie.")
+
+
+def _check_no_secret(query: bytes) -> None:
+    """An address is kept by histories, proxies and logs: a token in one is no longer a secret."""
+    if _SECRETS.intersection(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
+        raise RequestError("A token does not belong into an address, which histories and logs keep. Revoke this one with "
+                           "`derby token revoke`, make another, and send it as `Authorization: Bearer …`.")
 
 
 def _netloc(origin: str) -> str | None:

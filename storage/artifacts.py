@@ -48,6 +48,10 @@ class ArtifactStore:
             raise DerbyError(f"The artifact {sha[:12]} is damaged on disk. Restore it from a backup.")
         return data
 
+    def drop(self, sha: str) -> None:
+        """Keep the bytes of that hash no longer; nothing where they are not here. Raises NotFound for what is no hash."""
+        self.path(sha).unlink(missing_ok=True)
+
     def path(self, sha: str) -> Path:
         """Where the bytes of that hash lie, present or not. Raises NotFound for what is no hash."""
         if not _SHA.fullmatch(sha):

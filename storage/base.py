@@ -16,6 +16,8 @@ LEASED = "lease_until IS NOT NULL"
 COMPETES = "competes IS TRUE"
 WAITING = "queued > 0"
 DUEL_OPEN = "state <> 'done'"
+REPLAYS_QUEUED = "state = 'queued' AND replays IS NOT NULL"
+IN_CONTEST = "contest IS NOT NULL"      # `contest = …` says so too
 
 
 def only(condition: str) -> dict[str, Any]:

@@ -1,24 +1,28 @@
-"""Boards: the best entry of each person on one problem version and device class."""
+"""Boards: the best entry of each person, team or agent on one problem version and device class, in practice or in a contest."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Select, Subquery, func, select, text
+from sqlalchemy import Select, Subquery, case, func, literal, select, text
 from sqlalchemy.orm import Session
 
 from kernelderby.core.devices import device as device_class
+from kernelderby.core.errors import NotFound
 from kernelderby.core.scoring import Estimate, Ratio, dueled_ranks, sign_of
+from kernelderby.core.text import one_line
 from kernelderby.core.verdict import State
 from kernelderby.storage import duels, people, problems
 from kernelderby.storage.base import COMPETES
-from kernelderby.storage.models import Board, DuelRow, Person, ProblemVersion, Submission, Token
+from kernelderby.storage.contest_models import Contest, ContestProblem, Team
+from kernelderby.storage.models import Board, DuelRow, Person, ProblemRow, ProblemVersion, Submission, Token
 
 HEAD_TO_HEAD = frozenset({"gpu"})     # the kinds of class where a crown moves by a duel alone
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardRow:
-    """A person's best entry."""
+    """The best entry of a person, of a person's agent, or of a team."""
 
     rank: tuple[int, int]        # [1 + entries significantly faster, n − entries significantly slower]
     person_id: int
@@ -30,12 +34,13 @@ class BoardRow:
     language: str                # triton, torch, cuda
     gate_set: str                # it was judged by
     at: datetime                 # when it was sent
-    agent: str | None = None     # the person's agent that sent it
+    agent: str | None = None     # the person's agent that sent it, and whose row this is
+    team: str | None = None      # whose row it is, in a contest by teams
 
     @property
     def who(self) -> str:
         """Whose entry it is, as a door shows it."""
-        return people.shown(self.person, self.agent)
+        return self.team if self.team and not self.agent else people.shown(self.person, self.agent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,25 +60,42 @@ class BoardView:
     submissions: int             # all of them
 
 
-def board(session: Session, problem_name: str, device: str, contest: int | None = None) -> BoardView:
-    """The board of a problem's current version. Raises NotFound."""
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """Which board, and until when entries count."""
+
+    version: int                 # problem_versions.id, the first with its hash
+    device: str
+    contest: int | None = None
+    by_team: bool = False
+    as_of: datetime | None = None
+    without: frozenset[int] = frozenset()      # submissions that are thought away
+
+
+def board(
+    session: Session, problem_name: str, device: str, contest: int | None = None, as_of: datetime | None = None,
+    without: frozenset[int] = frozenset()
+) -> BoardView:
+    """The board of a problem's current version, or of a contest's. Raises NotFound.
+
+    `as_of`: only entries sent before that time, as contestants see a frozen board. `without`: a contest's as it were without these.
+    """
+    if contest is not None:
+        return _of_contest(session, problem_name, device, contest, as_of, without)
     info = problems.get(session, problem_name)
-    place = problems.board_version(session, info.version_id)
-    rows = _ranked(session, place, device, contest, info.min_effect)
-    people, total = _counts(session, place, device, contest)
-    holder = session.scalar(_boards(place, device, contest).with_only_columns(Board.leader))
-    return BoardView(
-        problem=info.name, title=info.title, device=device, version=info.version, gate_set=info.gate_set, open=info.open,
-        closes_at=info.closes_at, leader=holder, rows=rows, people=people, submissions=total,
-    )
+    place = _Place(version=problems.board_version(session, info.version_id), device=device, as_of=as_of)
+    told = {"problem": info.name, "title": info.title, "version": info.version, "gate_set": info.gate_set}
+    return _view(session, place, info.min_effect, open=info.open, closes_at=info.closes_at, **told)
 
 
 def rank_of(session: Session, submission: Submission) -> tuple[int, int] | None:
-    """The rank interval of a submission. None: it does not compete, or another entry of its person stands on the board."""
+    """The rank interval of a submission; in a frozen contest among what was sent before the freeze.
+
+    None: it does not compete, came after the freeze, or another entry of its person, team or agent stands on the board.
+    """
     if not submission.competes:
         return None
-    place = problems.board_version(session, submission.version)
-    best = _best(place, submission.device, submission.contest)
+    best = _best(_place_of(session, submission))
     entries = session.execute(
         select(best.c.id, best.c.score_us, best.c.score_low_us, best.c.score_high_us, best.c.bound_share).where(best.c.place == 1)).all()
     numbers = [number for number, *_ in entries]
@@ -87,11 +109,10 @@ def rank_of(session: Session, submission: Submission) -> tuple[int, int] | None:
 
 def follow(session: Session, submission: Submission) -> None:
     """Bring the leader of a submission's board up to date; where crowns move by duels, ask for the duel it takes."""
-    place = problems.board_version(session, submission.version)
-    contest, device = submission.contest, submission.device
-    found = session.scalar(_boards(place, device, contest).with_for_update())
+    place = _Place(version=problems.board_version(session, submission.version), device=submission.device, contest=submission.contest)
+    found = session.scalar(_boards(place).with_for_update())
     if found is None:
-        found = Board(version=place, device=device, contest=contest)
+        found = Board(version=place.version, device=place.device, contest=place.contest)
         session.add(found)
         session.flush()
     # read under the board's lock: of two runs that end at once, the later one sees the other
@@ -118,7 +139,7 @@ def _lost_to(session: Session, leader: int | None, back: Submission) -> bool:
 
 def _leader(session: Session, board: Board) -> int | None:
     """The fastest entry. Where a duel decides, the present leader stays until one that has the better score also wins the duel."""
-    entries = _entries(board.version, board.device, board.contest)
+    entries = _entries(_Place(version=board.version, device=board.device, contest=board.contest))
     fastest = session.scalar(entries.order_by(Submission.score_us, Submission.id).limit(1))
     holder = session.scalar(entries.with_only_columns(Submission).where(Submission.id == board.leader)) if board.leader else None
     if holder is None or device_class(board.device).kind not in HEAD_TO_HEAD:
@@ -144,14 +165,50 @@ def _said(session: Session, duel: DuelRow | None, a: Submission, b: Submission) 
     return sign_of(ratio, session.get_one(ProblemVersion, a.version).min_effect, max(a.bound_share, b.bound_share))
 
 
-def _ranked(session: Session, place: int, device: str, contest: int | None, min_effect: float) -> list[BoardRow]:
-    best = _best(place, device, contest)
+def _of_contest(
+    session: Session, problem: str, device: str, contest: int, as_of: datetime | None, without: frozenset[int]
+) -> BoardView:
     found = session.execute(
-        select(Submission, Person.name, Token.name, ProblemVersion.gate_set)
+        select(Contest, ProblemRow, ProblemVersion).join(ContestProblem, ContestProblem.contest == Contest.id)
+        .join(ProblemVersion, ProblemVersion.id == ContestProblem.version).join(ProblemRow, ProblemRow.id == ProblemVersion.problem)
+        .where(Contest.id == contest, ContestProblem.device == device, ProblemRow.name == problem)
+    ).first()
+    if found is None:
+        raise NotFound(f"That contest has no board of {one_line(problem, 80)!r} on {device}.")
+    row, named, version = found
+    place = _Place(version=problems.board_version(session, version.id), device=device, contest=contest, by_team=row.by_team, as_of=as_of,
+                   without=without)
+    told = {"problem": named.name, "title": named.title, "version": version.hash, "gate_set": version.gate_set}
+    return _view(session, place, version.min_effect, open=row.revealed_at is None, closes_at=row.ends_at, **told)
+
+
+def _view(session: Session, place: _Place, min_effect: float, **told: Any) -> BoardView:
+    rows = _ranked(session, place, min_effect)
+    people, total = _counts(session, place)
+    holder = session.scalar(_boards(place).with_only_columns(Board.leader))
+    if place.as_of is not None and holder not in {row.submission for row in rows}:     # it came after the freeze
+        holder = rows[0].submission if rows else None
+    return BoardView(device=place.device, leader=holder, rows=rows, people=people, submissions=total, **told)
+
+
+def _place_of(session: Session, submission: Submission) -> _Place:
+    """The board of a submission, in a frozen contest as contestants see it."""
+    contest = session.get(Contest, submission.contest) if submission.contest else None
+    frozen = contest.freezes_at if contest is not None and contest.revealed_at is None else None
+    return _Place(
+        version=problems.board_version(session, submission.version), device=submission.device, contest=submission.contest,
+        by_team=contest is not None and contest.by_team, as_of=frozen)
+
+
+def _ranked(session: Session, place: _Place, min_effect: float) -> list[BoardRow]:
+    best = _best(place)
+    found = session.execute(
+        select(Submission, Person.name, Token.name, Team.name, ProblemVersion.gate_set)
         .join(best, best.c.id == Submission.id)
         .join(Person, Person.id == Submission.person)
         .join(ProblemVersion, ProblemVersion.id == Submission.version)
         .outerjoin(Token, (Token.id == Submission.token) & Token.agent)
+        .outerjoin(Team, (Team.id == Submission.team) & literal(place.by_team))
         .where(best.c.place == 1)
         .order_by(Submission.score_us, Submission.id)
     ).all()
@@ -159,9 +216,9 @@ def _ranked(session: Session, place: int, device: str, contest: int | None, min_
     bound = max((row.bound_share for row, *_ in found), default=0.0)
     ranks = _ranks(session, estimates, select(best.c.id).where(best.c.place == 1), min_effect, bound)
     return [
-        BoardRow(rank=ranks[row.id], person_id=row.person, person=person, agent=agent, submission=row.id, score_us=own.score_us,
+        BoardRow(rank=ranks[row.id], person_id=row.person, person=person, agent=agent, team=team, submission=row.id, score_us=own.score_us,
                  ci_us=(own.low_us, own.high_us), speedup=row.speedup, language=row.language, gate_set=gate_set, at=row.created_at)
-        for (row, person, agent, gate_set), own in zip(found, estimates.values(), strict=True)
+        for (row, person, agent, team, gate_set), own in zip(found, estimates.values(), strict=True)
     ]
 
 
@@ -174,24 +231,31 @@ def _ranks(
     return dict(zip(estimates, dueled_ranks(list(estimates.values()), said, min_effect, bound), strict=True))
 
 
-def _boards(place: int, device: str, contest: int | None) -> Select[Board]:
-    return select(Board).where(Board.version == place, Board.device == device, Board.contest.is_not_distinct_from(contest))
+def _boards(place: _Place) -> Select[Board]:
+    return select(Board).where(Board.version == place.version, Board.device == place.device,
+                               Board.contest.is_not_distinct_from(place.contest))
 
 
-def _best(place: int, device: str, contest: int | None) -> Subquery:
-    """Entries of a board; `place` 1 is its person's best."""
-    order = func.row_number().over(partition_by=Submission.person, order_by=(Submission.score_us, Submission.id))
-    return _entries(place, device, contest).add_columns(
+def _best(place: _Place) -> Subquery:
+    """Entries of a board; `place` 1 is the best of its person, team or agent."""
+    person = case((Submission.team.is_(None), Submission.person)) if place.by_team else Submission.person
+    team = Submission.team if place.by_team else literal(None)
+    order = func.row_number().over(partition_by=(team, person, Token.id), order_by=(Submission.score_us, Submission.id))
+    return _entries(place).outerjoin(Token, (Token.id == Submission.token) & Token.agent).add_columns(
         Submission.person, Submission.score_us, Submission.score_low_us, Submission.score_high_us, Submission.bound_share,
         order.label("place")
     ).subquery()
 
 
-def _entries(place: int, device: str, contest: int | None) -> Select[int]:
-    return select(Submission.id).where(
-        text(COMPETES), Submission.version.in_(_versions(place)), Submission.device == device,
-        Submission.contest.is_not_distinct_from(contest),
+def _entries(place: _Place) -> Select[int]:
+    """The entries that compete there; an organizers' run of one never does."""
+    found = select(Submission.id).where(
+        text(COMPETES), Submission.version.in_(_versions(place.version)), Submission.device == place.device,
+        Submission.contest.is_not_distinct_from(place.contest), Submission.replays.is_(None),
     )
+    if place.without:
+        found = found.where(Submission.id.not_in(place.without))
+    return found if place.as_of is None else found.where(Submission.created_at < place.as_of)
 
 
 def _versions(place: int) -> Select[int]:
@@ -200,11 +264,11 @@ def _versions(place: int) -> Select[int]:
     return select(ProblemVersion.id).join(first, (ProblemVersion.problem == first.c.problem) & (ProblemVersion.hash == first.c.hash))
 
 
-def _counts(session: Session, place: int, device: str, contest: int | None) -> tuple[int, int]:
-    people, total = session.execute(
-        select(func.count(Submission.person.distinct()), func.count()).where(
-            Submission.version.in_(_versions(place)), Submission.device == device, Submission.contest.is_not_distinct_from(contest))
-    ).one()
+def _counts(session: Session, place: _Place) -> tuple[int, int]:
+    sent = select(func.count(Submission.person.distinct()), func.count()).where(
+        Submission.version.in_(_versions(place.version)), Submission.device == place.device,
+        Submission.contest.is_not_distinct_from(place.contest), Submission.replays.is_(None))
+    people, total = session.execute(sent if place.as_of is None else sent.where(Submission.created_at < place.as_of)).one()
     return people, total
 
 

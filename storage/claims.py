@@ -3,7 +3,7 @@
 Every write names the attempt it belongs to. Once another attempt exists, or the run has ended, it writes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,9 +12,10 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from kernelderby.core.verdict import Flag, Mode, Outcome, State, Verdict
-from kernelderby.storage import boards, factors, ledger, pooling, turns
+from kernelderby.storage import boards, drops, factors, ledger, pooling, turns
 from kernelderby.storage.base import LEASED
-from kernelderby.storage.models import Attempt, EventRow, ProblemRow, ProblemVersion, Submission
+from kernelderby.storage.contest_models import Contest
+from kernelderby.storage.models import Attempt, EventRow, Person, ProblemRow, ProblemVersion, Submission
 
 MAX_LOSSES = 3           # lost attempts before the verdict is judge_error
 MAX_BOX_LOSSES = 2       # of these, with the contestant's box alive, before they count as its own fault
@@ -38,6 +39,7 @@ class Claim:
     file_name: str
     source_sha: str
     queued_s: float          # how long it waited
+    contest: int | None = None     # whose secret its seed comes from; None: practice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +51,8 @@ class Standing:
 
 
 def claim(session: Session, device: str, runner: str, lease_s: float, now: datetime) -> Claim | None:
-    """The next submission of a device class: of the person served least lately, their oldest. None: nothing waits."""
-    taken = turns.take_next(session, device, now)
+    """The next run of a device class: the oldest of the person served least lately, or an organizers'. None: nothing waits."""
+    taken = turns.take_next(session, device, runner, now)
     if taken is None:
         return None
     row, version, problem = taken
@@ -61,7 +63,7 @@ def claim(session: Session, device: str, runner: str, lease_s: float, now: datet
     return Claim(
         id=row.id, attempt=row.attempt, problem=problem.name, version=version.hash, gate_set=version.gate_set, archive=version.archive,
         device=row.device, mode=Mode(row.mode), file_name=row.file_name, source_sha=row.source_sha,
-        queued_s=max(0.0, (now - row.queued_at).total_seconds()),
+        queued_s=max(0.0, (now - row.queued_at).total_seconds()), contest=row.contest,
     )
 
 
@@ -97,6 +99,7 @@ def add_events(session: Session, submission_id: int, attempt: int, steps: Sequen
 
 def finish(session: Session, submission_id: int, attempt: int, verdict: Verdict) -> bool:
     """End the run with its verdict: row, attempt, event and board in one. False: fenced out, nothing was written."""
+    _hold_contest(session, submission_id)
     row = _ours(session, submission_id, attempt)
     if row is None:
         return False
@@ -147,19 +150,45 @@ def expire(session: Session, now: datetime) -> list[tuple[int, int]]:
 def end_cancelled(session: Session, row: Submission, message: str) -> None:
     """End a submission that nobody works on as cancelled, under a new fencing number where it waits in the queue."""
     if row.state == State.QUEUED:
-        turns.add_waiting(session, row.person, row.device, -1)
+        _count(session, row, -1)
         row.attempt += 1
         session.add(Attempt(submission=row.id, attempt=row.attempt, runner="", started_at=_now()))
         session.flush()
     _end(session, row, _verdict(session, row, Outcome.CANCELLED, message))
 
 
+def competes(session: Session, row: Submission, outcome: str | None, flags: Iterable[str]) -> bool:
+    """Whether a run with that outcome and these marks puts its entry on the board: ranked, accepted, by someone who is not banned."""
+    if outcome != Outcome.ACCEPTED or row.mode != Mode.RANKED or row.replays is not None:
+        return False
+    if (_NEVER_RANKS if row.contest is None else _NEVER_RANKS | _PRACTICE_ALONE).intersection(flags):
+        return False
+    return session.scalar(select(Person.banned_at).where(Person.id == row.person)) is None
+
+
 def requeue(session: Session, row: Submission, reason: str) -> None:
     """Put a submission (back) into the queue; its place is that of its number."""
     row.state, row.lease_until, row.queued_at = State.QUEUED, None, _now()
-    turns.add_waiting(session, row.person, row.device, 1)
+    _count(session, row, 1)
     _event(session, row, "state", {"state": State.QUEUED, "reason": reason} if reason else {"state": State.QUEUED})
     session.flush()
+
+
+def take_back(session: Session, row: Submission, reason: str) -> None:
+    """Put a run that somebody works on back into the queue; they are fenced out, and it does not count as lost."""
+    _end_or_requeue(session, row, reason)
+
+
+def _hold_contest(session: Session, submission_id: int) -> None:
+    """A change of its contest's gates waits for the end of this, or this for the change: the contest is locked before its runs."""
+    session.execute(select(Contest.id).join(Submission, Submission.contest == Contest.id).where(Submission.id == submission_id)
+                    .with_for_update(read=True, of=Contest))
+
+
+def _count(session: Session, row: Submission, count: int) -> None:
+    """Count a submission in or out of its person's turn, in which organizers' runs do not stand."""
+    if row.replays is None:
+        turns.add_waiting(session, row.person, row.device, count)
 
 
 def _fence(submission_id: int, attempt: int) -> tuple[Any, ...]:
@@ -186,8 +215,7 @@ def _end(session: Session, row: Submission, verdict: Verdict) -> None:
     now = _now()
     row.state, row.finished_at, row.lease_until, row.outcome = State.DONE, now, None, verdict.outcome
     row.speedup, row.bound_share = verdict.speedup, float(verdict.environment.get("bound_share", 0.0))
-    row.competes = (verdict.accepted and row.mode == Mode.RANKED and verdict.score_us is not None
-                    and not (_NEVER_RANKS if row.contest is None else _NEVER_RANKS | _PRACTICE_ALONE).intersection(verdict.flags))
+    row.competes = verdict.score_us is not None and competes(session, row, verdict.outcome, verdict.flags)
     pooling.score(session, row, verdict)
     rank = boards.rank_of(session, row)
     final = verdict.model_copy(update={"submission": row.id, "attempt": row.attempt, "state": State.DONE, "rank": rank})
@@ -196,11 +224,13 @@ def _end(session: Session, row: Submission, verdict: Verdict) -> None:
     attempt.verdict = final.model_dump(mode="json")
     _event(session, row, "state", {"state": State.DONE})
     _event(session, row, "verdict", attempt.verdict)
-    turns.add_seconds(session, row.person, row.device, final.stages_s.get("total", 0.0))
+    if row.replays is None:
+        turns.add_seconds(session, row.person, row.device, final.stages_s.get("total", 0.0))
     ledger.charge(session, row, final, now)
     if row.competes:
         factors.keep(session, verdict, now)
         boards.follow(session, row)
+    drops.tell(session, row, final, now)
     session.flush()
 
 

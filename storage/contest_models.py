@@ -118,6 +118,7 @@ class GateChange(Base):
     created_at: Mapped[datetime]
     applied_at: Mapped[datetime | None]
     withdrawn_at: Mapped[datetime | None]
+    result: Mapped[dict[str, Any] | None] = mapped_column(JSON)           # the preview, as it was when it was applied
 
 
 class Appeal(Base):

@@ -5,15 +5,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import StaticPool
 
 from kernelderby.core.errors import SetupError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 BUSY_S = 30                      # how long a writer waits for another on SQLite
 _MIGRATION_LOCK = 0x6465726279   # "derby": the advisory lock of those who migrate
@@ -39,6 +42,15 @@ class Database:
         with self._reads.begin() as session:
             yield session
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A connection that only reads, and sees one moment for as long as it is held; writers go on meanwhile."""
+        options: dict[str, Any] = {"derby_read": True}     # SQLite's readers see one moment anyway
+        if self.engine.dialect.name == "postgresql":
+            options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self.engine.connect().execution_options(**options) as connection, connection.begin():
+            yield connection
+
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
@@ -61,26 +73,53 @@ def connect(url: str) -> Database:
 def migrate(database: Database, revision: str = "head") -> None:
     """Bring the schema to `revision`. Several processes may call it at once: one works, the others wait. Raises SetupError."""
     try:
-        with database.engine.begin() as connection:   # on SQLite the transaction is the lock
-            if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
-            _move(connection, revision)
+        with database.engine.begin() as connection:
+            lock(connection)
+            move(connection, revision)
     except OperationalError as error:
         said = str(error.orig).partition("\n")[0].rstrip(".")
         raise SetupError(f"The database cannot be used: {said}. Check DERBY_DATABASE_URL and DERBY_DATA.") from error
 
 
-def _move(connection: Connection, revision: str) -> None:
-    from alembic import command  # here: 12 MB that only a migration needs, and every process would hold
-    from alembic.config import Config
+def lock(connection: Connection) -> None:
+    """Wait until nobody else changes the schema, and keep others from it until this transaction ends."""
+    if connection.dialect.name == "postgresql":    # on SQLite the transaction is the lock
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+
+def revision_of(connection: Connection) -> str | None:
+    """The schema's revision; None: there is no schema."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+def known_revisions() -> frozenset[str]:
+    """Every revision that the schema ever had."""
+    from alembic.script import ScriptDirectory
+
+    return frozenset(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
+
+
+def move(connection: Connection, revision: str) -> None:
+    """Change the schema to `revision`, "base" or "head", inside the connection's transaction."""
+    from alembic import command  # here: 12 MB that only a migration needs, and every process would hold
+
+    config = _alembic()
     config.attributes["connection"] = connection
     if revision == "base":
         command.downgrade(config, revision)
     else:
         command.upgrade(config, revision)
+
+
+def _alembic() -> "Config":
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    return config
 
 
 def _sqlite(url: str, path: str | None) -> Engine:

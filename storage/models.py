@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, Integer, String, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
-from kernelderby.storage.base import COMPETES, DUEL_OPEN, LEASED, QUEUED, WAITING, Base, BigId, only
+from kernelderby.storage.base import COMPETES, DUEL_OPEN, IN_CONTEST, LEASED, QUEUED, REPLAYS_QUEUED, WAITING, Base, BigId, only
 
 
 class Person(Base):
@@ -105,6 +105,8 @@ class Submission(Base):
         Index("ix_submissions_board", "version", "device", "score_us", **only(COMPETES)),
         Index("ix_submissions_quota", "person", "mode", "created_at"),
         Index("ix_submissions_token", "token"),
+        Index("ix_submissions_contest", "contest", "mode", **only(IN_CONTEST)),
+        Index("ix_submissions_replays", "device", "id", **only(REPLAYS_QUEUED)),
         UniqueConstraint("person", "idempotency_key"),
     )
     id: Mapped[int] = mapped_column(BigId, primary_key=True)

@@ -3,13 +3,13 @@
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.orm import Session
 
-from kernelderby.core.errors import NotAllowed, NotFound, RequestError
+from kernelderby.core.errors import Banned, NotAllowed, NotFound, RequestError
 from kernelderby.core.text import one_line
 from kernelderby.storage.models import Person, Token, WebSession
 
@@ -18,6 +18,7 @@ ROLES = ("contestant", "organizer", "admin")
 LOCAL_NAME = "local"                       # who owns a platform on one machine
 CODE_LIFE = timedelta(hours=24)            # a login link that nobody opened
 COOKIE_LIFE = timedelta(days=30)
+DELETED = "deleted-"                       # what the names of those who left begin with, their number after it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class PersonInfo:
     scopes: tuple[str, ...] = SCOPES       # of the token used, or of the one that the login was opened by; another login has all
     token: int | None = None               # that token
     agent: str | None = None               # its name, where it is an agent's
+    session: int | None = field(default=None, compare=False)     # sessions.id of the browser's login that asks
 
     @property
     def is_organizer(self) -> bool:
@@ -70,10 +72,12 @@ class NewToken:
 
 
 def create(session: Session, name: str, role: str = "contestant") -> PersonInfo:
-    """A new person. Raises RequestError for a name that is empty or taken, or an unknown role."""
+    """A new person. Raises RequestError for a name that is empty, taken or means something else, or an unknown role."""
     shown = one_line(name, 80)
     if not shown:
         raise RequestError("A person needs a name.")
+    if is_kept(shown):
+        raise RequestError(f"The name {shown!r} could be taken for a number or for someone who left. Choose another one.")
     if role not in ROLES:
         raise RequestError(f"The role {role[:40]!r} is none of {', '.join(ROLES)}.")
     if session.scalar(select(Person.id).where(Person.name == shown)) is not None:
@@ -82,6 +86,11 @@ def create(session: Session, name: str, role: str = "contestant") -> PersonInfo:
     session.add(row)
     session.flush()
     return PersonInfo(id=row.id, name=row.name, role=row.role)
+
+
+def is_kept(name: str) -> bool:
+    """Whether nobody may choose that name, since it would be read as something else."""
+    return name.isdecimal() or name == "me" or name.startswith(DELETED)
 
 
 def get(session: Session, person_id: int) -> PersonInfo:
@@ -94,7 +103,8 @@ def get(session: Session, person_id: int) -> PersonInfo:
 
 def lock(session: Session, person_id: int) -> None:
     """Let nobody else that asks for this lock of the person pass until the transaction ends."""
-    session.execute(select(Person.id).where(Person.id == person_id).with_for_update())
+    # key_share: rows that refer to the person can be written meanwhile, such as the end of a run that holds what we wait for
+    session.execute(select(Person.id).where(Person.id == person_id).with_for_update(key_share=True))
 
 
 def by_name(session: Session, name: str) -> PersonInfo | None:
@@ -133,7 +143,7 @@ def add_token(session: Session, person_id: int, new: NewToken) -> str:
     if not (name := one_line(new.name, 80)):
         raise RequestError("A token needs a name, so that you know later which one to revoke.")
     token = "derby_" + secrets.token_urlsafe(32)
-    session.add(Token(person=person_id, name=name, hash=_hash(token), scopes=list(new.scopes),
+    session.add(Token(person=person_id, name=name, hash=hashed(token), scopes=list(new.scopes),
                       created_at=_now(), agent=new.agent, runs=new.runs, gpu_seconds=new.gpu_seconds))
     session.flush()
     return token
@@ -153,9 +163,9 @@ def own_token(session: Session, person: PersonInfo, new: NewToken) -> str:
 
 
 def by_token(session: Session, token: str) -> PersonInfo | None:
-    """Whose token that is, unless it was revoked."""
+    """Whose token that is, unless it was revoked. Raises Banned."""
     found = session.execute(
-        select(Person, Token).join(Token, Token.person == Person.id).where(Token.hash == _hash(token), Token.revoked_at.is_(None))
+        select(Person, Token).join(Token, Token.person == Person.id).where(Token.hash == hashed(token), Token.revoked_at.is_(None))
     ).first()
     return _with_token(*found) if found else None
 
@@ -198,17 +208,32 @@ def new_login_code(session: Session, person_id: int, token_id: int | None = None
 
 
 def redeem_code(session: Session, code: str) -> str | None:
-    """The cookie for a login code, which ends with this; None for a code that is unknown, used or old."""
+    """The cookie for a login code, which ends with this; None for a code that is unknown, used or old. Raises Banned."""
     found = session.execute(
         update(WebSession).where(_alive("code", code)).values(revoked_at=_now()).returning(WebSession.person, WebSession.token)
     ).first()
-    return None if found is None or found[0] is None else _new_session(session, found[0], "cookie", COOKIE_LIFE, found[1])
+    return None if found is None or found[0] is None else open_login(session, found[0], found[1])
+
+
+def open_login(session: Session, person_id: int, token_id: int | None = None) -> str:
+    """The cookie of a new browser login; by a token, it may do no more than that. Raises NotFound, Banned."""
+    check_not_banned(session, person_id)
+    return _new_session(session, person_id, "cookie", COOKIE_LIFE, token_id)
+
+
+def check_not_banned(session: Session, person_id: int) -> None:
+    """Raises Banned with the reason, NotFound."""
+    row = session.get(Person, person_id)
+    if row is None:
+        raise NotFound(f"There is no person {person_id}.")
+    if row.banned_at is not None:
+        raise Banned(row.ban_reason)
 
 
 def by_cookie(session: Session, cookie: str) -> PersonInfo | None:
-    """Whose login that cookie is, unless it has ended, or the token that opened it was revoked."""
+    """Whose login that cookie is, unless it has ended, or the token that opened it was revoked. Raises Banned."""
     found = session.execute(
-        select(Person, Token).join(WebSession, WebSession.person == Person.id).outerjoin(Token, Token.id == WebSession.token)
+        select(Person, Token, WebSession.id).join(WebSession, WebSession.person == Person.id).outerjoin(Token, Token.id == WebSession.token)
         .where(_alive("cookie", cookie), or_(WebSession.token.is_(None), Token.revoked_at.is_(None)))
     ).first()
     return _with_token(*found) if found else None
@@ -219,28 +244,31 @@ def end_session(session: Session, cookie: str) -> None:
     session.execute(update(WebSession).where(_alive("cookie", cookie)).values(revoked_at=_now()))
 
 
-def _with_token(person: Person, token: Token | None) -> PersonInfo:
+def _with_token(person: Person, token: Token | None, session_id: int | None = None) -> PersonInfo:
+    if person.banned_at is not None:
+        raise Banned(person.ban_reason)
     if token is None:
-        return PersonInfo(id=person.id, name=person.name, role=person.role)
+        return PersonInfo(id=person.id, name=person.name, role=person.role, session=session_id)
     return PersonInfo(id=person.id, name=person.name, role=person.role, scopes=tuple(token.scopes), token=token.id,
-                      agent=token.name if token.agent else None)
+                      agent=token.name if token.agent else None, session=session_id)
 
 
 def _new_session(session: Session, person_id: int, kind: str, life: timedelta, token_id: int | None) -> str:
     secret = secrets.token_urlsafe(32)
     now = _now()
-    session.add(WebSession(person=person_id, kind=kind, hash=_hash(secret), token=token_id, created_at=now, expires_at=now + life))
+    session.add(WebSession(person=person_id, kind=kind, hash=hashed(secret), token=token_id, created_at=now, expires_at=now + life))
     session.flush()
     return secret
 
 
 def _alive(kind: str, secret: str) -> ColumnElement[bool]:
     return (
-        (WebSession.kind == kind) & (WebSession.hash == _hash(secret)) & WebSession.revoked_at.is_(None) & (WebSession.expires_at > _now())
+        (WebSession.kind == kind) & (WebSession.hash == hashed(secret)) & WebSession.revoked_at.is_(None) & (WebSession.expires_at > _now())
     )
 
 
-def _hash(secret: str) -> str:
+def hashed(secret: str) -> str:
+    """What is kept of a secret: its SHA-256 in hex."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

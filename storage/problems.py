@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from kernelderby.core.errors import NotFound
 from kernelderby.core.problem_folder import Problem
 from kernelderby.core.text import one_line
+from kernelderby.storage.contest_models import GateChange
 from kernelderby.storage.models import Board, ProblemRow, ProblemVersion
 from kernelderby.storage.upsert import upsert
 
@@ -60,12 +61,16 @@ def listing(session: Session) -> list[ProblemInfo]:
 
 
 def get(session: Session, name: str) -> ProblemInfo:
-    """The problem by name. Raises NotFound with the names there are."""
+    """The problem by name. Raises NotFound with the names of those that are open."""
     row = session.execute(_current().where(ProblemRow.name == one_line(name, 80))).first()
     if row is None:
-        known = ", ".join(session.scalars(select(ProblemRow.name).order_by(ProblemRow.position, ProblemRow.id))) or "none"
-        raise NotFound(f"There is no problem {one_line(name, 80)!r}. Known: {known}.")
+        raise unknown(name, [info.name for info in listing(session) if info.open])     # a closed one may be a secret still
     return _info(row)
+
+
+def unknown(name: str, known: Sequence[str]) -> NotFound:
+    """The error for a problem that there is not."""
+    return NotFound(f"There is no problem {one_line(name, 80)!r}. Known: {', '.join(known) or 'none'}.")
 
 
 def set_open(session: Session, name: str, is_open: bool, closes_at: datetime | None = None) -> ProblemInfo:
@@ -85,14 +90,37 @@ def board_version(session: Session, version_id: int) -> int:
 
 
 def newest_gate_set(session: Session, version_id: int) -> int:
-    """The version row with the same hash whose gate set is the newest."""
+    """The version row with the same hash whose gate set is the newest, but for those that are only tried."""
     version = session.get_one(ProblemVersion, version_id)
     current = session.scalar(
         select(ProblemVersion.id).join(ProblemRow, ProblemRow.current == ProblemVersion.id)
         .where(ProblemVersion.problem == version.problem, ProblemVersion.hash == version.hash)
     )
-    newest = select(func.max(ProblemVersion.id)).where(ProblemVersion.problem == version.problem, ProblemVersion.hash == version.hash)
+    tried = select(GateChange.version).where(GateChange.applied_at.is_(None))
+    newest = select(func.max(ProblemVersion.id)).where(ProblemVersion.id.in_(gate_sets(version_id)), ProblemVersion.id.not_in(tried))
     return current or session.scalar(newest) or version_id
+
+
+def gate_sets(version_id: int) -> Select[int]:
+    """The version rows with the same hash, whatever their gate sets: they share a board."""
+    one = select(ProblemVersion.problem, ProblemVersion.hash).where(ProblemVersion.id == version_id).subquery()
+    return select(ProblemVersion.id).join(one, (ProblemVersion.problem == one.c.problem) & (ProblemVersion.hash == one.c.hash))
+
+
+def add_gate_set(session: Session, version_id: int, problem: Problem, archive_key: str) -> int:
+    """A version row beside that one, of the same hash with other gates; what is current stays so. Its number."""
+    known = session.get_one(ProblemVersion, version_id)
+    upsert(session, ProblemVersion,
+           {"problem": known.problem, "hash": known.hash, "gate_set": problem.gate_set, "archive": archive_key, "devices": known.devices,
+            "min_effect": problem.spec.min_effect, "created_at": datetime.now(UTC), "open": True},
+           ["problem", "hash", "gate_set"], {"gate_set": problem.gate_set})
+    return session.scalars(select(ProblemVersion.id).where(
+        ProblemVersion.problem == known.problem, ProblemVersion.hash == known.hash, ProblemVersion.gate_set == problem.gate_set)).one()
+
+
+def archive_of(session: Session, version_id: int) -> str:
+    """The artifact key of a version row."""
+    return session.get_one(ProblemVersion, version_id).archive
 
 
 def _boards_of(session: Session, problem: int, version: str) -> list[str]:

@@ -1,11 +1,12 @@
-"""The fair share: whose turn it is on a device class, and how much each person has had."""
+"""The fair share: whose turn it is on a device class, and how much each person has had. Organizers' runs stand in nobody's turn."""
 
 from datetime import UTC, datetime
 
-from sqlalchemy import Row, func, select, text, update
+from sqlalchemy import Row, Select, func, or_, select, text, update
 from sqlalchemy.orm import Session
 
-from kernelderby.storage.base import QUEUED, WAITING
+from kernelderby.storage.base import QUEUED, REPLAYS_QUEUED, WAITING
+from kernelderby.storage.contest_models import Heat
 from kernelderby.storage.models import ProblemRow, ProblemVersion, Submission, Turn
 from kernelderby.storage.upsert import upsert
 
@@ -15,13 +16,20 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)   # a newcomer is served first
 _TRIES = 8                                  # of a claim, when the counts in `turns` turn out to be stale
 
 
-def take_next(session: Session, device: str, now: datetime) -> Taken | None:
-    """The submission whose turn it is, locked, its person marked as served. None: nothing waits."""
+def take_next(session: Session, device: str, runner: str, now: datetime) -> Taken | None:
+    """The submission whose turn it is, locked, its person marked as served. None: nothing waits.
+
+    An organizers' run goes before what was queued after it, and behind all else: it delays nobody who came first, and its time comes.
+    """
     for _ in range(_TRIES):
-        turn = _next_person(session, device)
+        replay, turn = _oldest_replay(session, device, runner), _next_person(session, device)
+        taken = _oldest(session, device, turn.person) if turn else None
+        if replay and (turn is None or (taken is not None and replay.queued_at < taken[0].queued_at)):
+            if (won := _replay(session, replay.id, runner)) is not None:
+                return won
+            continue
         if turn is None:
             return None
-        taken = _oldest(session, device, turn.person)
         turn.served_at = now
         turn.queued = turn.queued - 1 if taken is not None else _count(session, device, turn.person)
         if taken is not None:
@@ -55,18 +63,40 @@ def _next_person(session: Session, device: str) -> Turn | None:
 
 
 def _oldest(session: Session, device: str, person: int) -> Taken | None:
+    own = _queued().where(Submission.device == device, Submission.person == person, Submission.replays.is_(None))
+    return session.execute(own.order_by(Submission.id).limit(1).with_for_update(of=Submission, skip_locked=True)).first()
+
+
+def _oldest_replay(session: Session, device: str, runner: str) -> Row[int, datetime] | None:
+    """Not locked: of two runners that both see the first run of a heat, none may go on with the second."""
+    ours = select(Heat.id).where(or_(Heat.runner.is_(None), Heat.runner == runner))
     return session.execute(
-        select(Submission, ProblemVersion, ProblemRow)
-        .join(ProblemVersion, ProblemVersion.id == Submission.version)
-        .join(ProblemRow, ProblemRow.id == ProblemVersion.problem)
-        .where(text(QUEUED), Submission.device == device, Submission.person == person)
+        select(Submission.id, Submission.queued_at)
+        .where(text(REPLAYS_QUEUED), Submission.device == device,
+               or_(Submission.heat.is_(None), Submission.heat.in_(ours)))
         .order_by(Submission.id).limit(1)
-        .with_for_update(of=Submission, skip_locked=True)
-        .execution_options(populate_existing=True)
     ).first()
+
+
+def _replay(session: Session, number: int, runner: str) -> Taken | None:
+    """That organizers' run, locked, its heat bound to this runner. None: another runner was faster."""
+    taken = session.execute(_queued().where(Submission.id == number).with_for_update(of=Submission)).first()
+    if taken is None or taken[0].heat is None:
+        return taken
+    heat = session.scalars(
+        select(Heat).where(Heat.id == taken[0].heat).with_for_update().execution_options(populate_existing=True)).one()
+    heat.runner = heat.runner or runner
+    return taken if heat.runner == runner else None
+
+
+def _queued() -> Select[Submission, ProblemVersion, ProblemRow]:
+    return (select(Submission, ProblemVersion, ProblemRow)
+            .join(ProblemVersion, ProblemVersion.id == Submission.version).join(ProblemRow, ProblemRow.id == ProblemVersion.problem)
+            .where(text(QUEUED)).execution_options(populate_existing=True))
 
 
 def _count(session: Session, device: str, person: int) -> int:
     return session.scalar(
-        select(func.count()).select_from(Submission).where(text(QUEUED), Submission.device == device, Submission.person == person)
+        select(func.count()).select_from(Submission).where(
+            text(QUEUED), Submission.device == device, Submission.person == person, Submission.replays.is_(None))
     ) or 0

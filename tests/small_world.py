@@ -1,15 +1,17 @@
 """The least that a submission needs: a problem of two lines, a person, a store."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from kernelderby.core.contest import ContestRules
 from kernelderby.core.problem_folder import Problem, archive, load_problem
 from kernelderby.core.verdict import Mode, Outcome, Verdict
-from kernelderby.storage import claims, people, problems, submissions
+from kernelderby.storage import claims, contests, people, problems, submissions
 from kernelderby.storage.artifacts import ArtifactStore
 from kernelderby.storage.claims import Claim
+from kernelderby.storage.contests import ContestInfo
 from kernelderby.storage.database import Database
 from kernelderby.storage.people import PersonInfo
 from kernelderby.storage.problems import ProblemInfo
@@ -108,6 +110,15 @@ class World:
         claim = self.take()
         assert self.finish(claim, score_us=score_us, score_ci_us=(score_us * (1 - spread), score_us * (1 + spread)), **said)
         return claim.id
+
+    def contest(self, name: str = "spring", device: str = "cpu", **rules: Any) -> ContestInfo:
+        """A contest on the problem, from noon for four hours unless said otherwise."""
+        boss = self.person("boss", "organizer")
+        told = {"title": "Spring", "starts_at": NOON, "ends_at": NOON + timedelta(hours=4), **rules}
+        with self.database.begin() as session:
+            made = contests.create(session, name, ContestRules(**told), boss.id, NOON - timedelta(days=1))
+            contests.set_problems(session, made.id, [(self.problem.version_id, device)])
+            return made
 
     def verdict(self, **said: Any) -> Verdict:
         """An accepted ranked verdict, but for what is said."""

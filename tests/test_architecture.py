@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("core", "storage", "judge", "leaderboard_web", "cli")
-DOOR = {"core", "storage", "judge.intake", "judge.queue"}
+DOOR = {"core", "storage", "judge.intake", "judge.queue", "judge.contest_seeds"}
 MAY_IMPORT = {   # the most specific key counts; a value covers all below it
     "core": set(),
     "storage": {"core"},
@@ -23,8 +23,8 @@ MAY_IMPORT = {   # the most specific key counts; a value covers all below it
     "judge.box": set(),
     "judge.sandbox": {"core", "judge.box"},
     "leaderboard_web": DOOR,
-    "cli": DOOR | {"judge.worker", "judge.receipts", "judge.gpus", "judge.job", "judge.judging", "judge.problem_check", "judge.sandbox",
-                   "judge.acceptance"},
+    "cli": DOOR | {"judge.worker", "judge.receipts", "judge.seeds", "judge.gpus", "judge.job", "judge.judging", "judge.problem_check",
+                   "judge.sandbox", "judge.acceptance"},
 }
 HEAVY = {   # where a library may be imported; everywhere else it may not
     "torch": ("judge/referee", "judge/box", "judge/acceptance/gallery", "judge/acceptance/add"),      # the last two: what boxes run

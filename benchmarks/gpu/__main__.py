@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _merged(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """What several runs found: of a section that more than one holds, the last; of speed, each part's last; of the resolution, all duels."""
+    """What several runs found: of a section that more than one holds, the last; of speed each part's last; of resolution all duels."""
     merged: dict[str, Any] = {}
     for results in found:
         before, merged = merged, merged | results

@@ -1,6 +1,6 @@
 """/duels: ask for one, read what it showed."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -10,9 +10,9 @@ from kernelderby.core.duel import Duel
 from kernelderby.core.verdict import State
 from kernelderby.judge import intake
 from kernelderby.leaderboard_web.api.wire import BIG
-from kernelderby.leaderboard_web.door import Submitter, TheDoor
+from kernelderby.leaderboard_web.door import Submitter, TheDoor, Viewer
 from kernelderby.leaderboard_web.problem_json import responses
-from kernelderby.storage import duels
+from kernelderby.storage import duels, visibility
 
 router = APIRouter(tags=["duels"])
 DuelId = Annotated[int, Path(ge=1, le=BIG, examples=[3])]
@@ -55,9 +55,11 @@ def ask(door: TheDoor, person: Submitter, asked: AskedDuel) -> DuelTicketOut:
 
 
 @router.get("/duels/{duel}", responses=responses(401, 404))
-def show(door: TheDoor, duel: DuelId) -> DuelOut:
+def show(door: TheDoor, viewer: Viewer, duel: DuelId) -> DuelOut:
     """A duel and what it showed."""
     with door.database.read() as session:
         view = duels.view(session, duel)
+        for entry in (view.a, view.b):
+            visibility.submission(session, entry, viewer, datetime.now(UTC))
     return DuelOut(duel=view.id, a=view.a, b=view.b, device=view.device, for_crown=view.is_for_crown, state=view.state,
                    created_at=view.created_at, finished_at=view.finished_at, result=view.result)

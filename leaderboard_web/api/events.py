@@ -11,9 +11,9 @@ from starlette.responses import Response, StreamingResponse
 from kernelderby.core.errors import RequestError
 from kernelderby.core.verdict import State
 from kernelderby.leaderboard_web.api.wire import EventList, EventOut, SubmissionId
-from kernelderby.leaderboard_web.door import Door, TheDoor, Viewer, may_see_source
+from kernelderby.leaderboard_web.door import Door, TheDoor, Viewer, may_see_source, submission_for
 from kernelderby.leaderboard_web.problem_json import responses
-from kernelderby.storage import events, submissions
+from kernelderby.storage import events
 from kernelderby.storage.events import Event
 from kernelderby.storage.submissions import SubmissionView
 
@@ -69,8 +69,7 @@ async def _poll(door: Door, view: SubmissionView, after: int, wait_s: float) -> 
 
 
 def _open(door: Door, viewer: Viewer, submission: int) -> tuple[SubmissionView, bool]:
-    with door.database.read() as session:
-        view = submissions.view(session, submission)
+    view = submission_for(door, viewer, submission)
     return view, may_see_source(viewer, view.person_id)
 
 

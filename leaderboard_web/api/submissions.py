@@ -1,5 +1,6 @@
 """/submissions: send, list, read, cancel."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -20,12 +21,13 @@ from kernelderby.leaderboard_web.api.wire import (
     SubmissionOut,
     SubmitJson,
     TicketOut,
+    left_out,
     request_of,
     submission_out,
 )
-from kernelderby.leaderboard_web.door import Door, Submitter, TheDoor, Viewer, may_see_source, require_source
+from kernelderby.leaderboard_web.door import Door, Submitter, TheDoor, Viewer, may_see_source, require_source, submission_for
 from kernelderby.leaderboard_web.problem_json import TEXT, responses
-from kernelderby.storage import submissions
+from kernelderby.storage import events, visibility
 from kernelderby.storage.submissions import SubmissionView
 
 router = APIRouter(tags=["submissions"])
@@ -34,7 +36,7 @@ Key = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x2
     "with another request, 409."))]
 _FORM = {"type": "object", "required": ["file"], "properties": {
     "file": {"type": "string", "format": "binary", "description": "One UTF-8 file of at most 1 MiB, ending in .py or .cu."},
-    **{name: {"type": "string"} for name in ("problem", "device", "licence", "ai_use")},
+    **{name: {"type": "string"} for name in ("contest", "problem", "device", "licence", "ai_use")},
     "mode": {"type": "string", "enum": ["test", "benchmark", "ranked"], "default": "test"}}}
 _BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {
     "multipart/form-data": {"schema": _FORM},
@@ -48,7 +50,7 @@ async def submit(request: Request, door: TheDoor, person: Submitter, idempotency
     ticket = await run_in_threadpool(intake.submit, door.database, door.artifacts, door.settings,
                                      request_of(form, source, person, key=idempotency_key, door="api"), door.ring)
     return TicketOut(submission=ticket.submission, url=ticket.url, problem=ticket.problem, device=ticket.device, mode=ticket.mode,
-                     state=State.QUEUED, position=ticket.position, inferred=list(ticket.inferred))
+                     state=State.QUEUED, position=ticket.position, inferred=list(ticket.inferred), left=left_out(ticket.left))
 
 
 @router.get("/submissions", responses=responses(401, 404))
@@ -61,16 +63,17 @@ def listing(door: TheDoor, viewer: Viewer, mine: bool = False, problem: ProblemF
         require_source(viewer, viewer.id)
     person = viewer.id if viewer and mine else None
     with door.database.read() as session:
-        found = submissions.recent(session, person=person, problem=problem, limit=limit, before=before)
+        found = visibility.recent(session, viewer, datetime.now(UTC), person=person, problem=problem, limit=limit, before=before)
     return SubmissionList(submissions=[_line(door, v) for v in found], next=found[-1].id if len(found) == limit else None)
 
 
 @router.get("/submissions/{submission}", responses=responses(401, 404))
 def show(door: TheDoor, viewer: Viewer, submission: SubmissionId) -> SubmissionOut:
     """A submission's verdict, or how far it is."""
+    view = submission_for(door, viewer, submission)
     with door.database.read() as session:
-        view = submissions.view(session, submission)
-    return submission_out(view, private=may_see_source(viewer, view.person_id))
+        why = events.judged_again(session, view.id)
+    return submission_out(view, private=may_see_source(viewer, view.person_id)).model_copy(update={"judged_again": why})
 
 
 @router.post("/submissions/{submission}/cancel", responses=responses(401, 404, 409))
@@ -82,10 +85,10 @@ def cancel(door: TheDoor, person: Submitter, submission: SubmissionId) -> Submis
 
 @router.get("/submissions/{submission}/source", response_class=Response, responses=TEXT | responses(401, 404))
 def source(door: TheDoor, viewer: Viewer, submission: SubmissionId) -> Response:
-    """The file as it was sent; for its owner and the organizers."""
-    with door.database.read() as session:
-        view = submissions.view(session, submission)
-    require_source(viewer, view.person_id)
+    """The file as it was sent; for its owner and the organizers, and for all where its contest opens sources at the reveal."""
+    view = submission_for(door, viewer, submission)
+    if not view.open_source:
+        require_source(viewer, view.person_id)
     return Response(door.artifacts.get(view.source_sha), media_type="text/plain; charset=utf-8", headers={"Content-Disposition": "inline"})
 
 
@@ -99,8 +102,8 @@ def cases_csv(door: TheDoor, viewer: Viewer, submission: SubmissionId) -> Respon
 def _line(door: Door, view: SubmissionView) -> SubmissionLine:
     verdict = view.as_verdict()
     return SubmissionLine(
-        submission=view.id, person=view.person, agent=view.agent, problem=view.problem, device=view.device, mode=view.mode,
-        state=view.state, outcome=verdict.outcome, gate=verdict.gate, score_us=verdict.score_us, rank=verdict.rank,
+        submission=view.id, person=view.person, agent=view.agent, contest=view.contest, problem=view.problem, device=view.device,
+        mode=view.mode, state=view.state, outcome=verdict.outcome, gate=verdict.gate, score_us=verdict.score_us, rank=verdict.rank,
         file_name=view.file_name, created_at=view.created_at, url=door.settings.address(f"/submissions/{view.id}"))
 
 

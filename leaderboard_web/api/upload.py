@@ -11,7 +11,7 @@ from kernelderby.core.errors import RequestError
 from kernelderby.core.text import one_line
 from kernelderby.leaderboard_web.api.wire import SubmitJson
 
-FIELDS = ("problem", "device", "mode", "licence", "ai_use")
+FIELDS = ("contest", "problem", "device", "mode", "licence", "ai_use")
 _FIELD_LIMIT = 64 * 1024   # bytes of one form field that is not the file
 
 

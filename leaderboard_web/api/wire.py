@@ -11,6 +11,7 @@ from kernelderby.core.submission import SubmitRequest
 from kernelderby.core.text import one_line
 from kernelderby.core.verdict import Gate, Mode, Outcome, State, Verdict
 from kernelderby.storage.people import PersonInfo
+from kernelderby.storage.quotas import Left
 from kernelderby.storage.submissions import SubmissionView
 
 BIG = 2**63 - 1                     # the largest id a database holds
@@ -19,6 +20,13 @@ ProblemName = Annotated[str, Path(max_length=80, description="The problem's name
 ProblemFilter = Annotated[Annotated[str, AfterValidator(one_line)] | None,
                           Query(max_length=80, description="Only this problem's.", examples=["vector_add"])]
 DeviceName = Annotated[str, Query(max_length=40, description="A device class, see /devices.", examples=["cpu"]), AfterValidator(one_line)]
+
+
+class LeftOut(BaseModel):
+    """What may still be sent in this mode. A limit of null: there is none."""
+
+    runs: int | None
+    gpu_seconds: float | None = Field(description="Seconds of devices, without what is kept for runs that wait.")
 
 
 class TicketOut(BaseModel):
@@ -32,6 +40,8 @@ class TicketOut(BaseModel):
     state: State
     position: int | None = Field(description="Its place in the queue of its device class; 1 is next.")
     inferred: list[str] = Field(description="What was not said and was taken from the file's header or from the problem.")
+    left: LeftOut | None = Field(description="After this one: of the contest's quota, which does not come back, or of the practice boards' "
+                                             "quota by the hour. Null: there is no limit.")
 
 
 class SubmissionOut(Verdict):
@@ -40,10 +50,12 @@ class SubmissionOut(Verdict):
     model_config = ConfigDict(title="Submission")
     person: str
     agent: str | None = Field(description="The agent of that person who sent it; null: the person did.")
+    contest: str | None = Field(description="The contest it was sent to; null: practice.")
     created_at: datetime
     file_name: str
     position: int | None = Field(description="Its place in the queue while it waits.")
     events_url: str
+    judged_again: str | None = Field(None, description="Why it was judged again after an earlier verdict; null: it was not.")
 
 
 class SubmissionLine(BaseModel):
@@ -52,6 +64,7 @@ class SubmissionLine(BaseModel):
     submission: int
     person: str
     agent: str | None
+    contest: str | None
     problem: str
     device: str
     mode: Mode
@@ -80,6 +93,7 @@ class SubmitJson(BaseModel):
     source: str = Field(examples=["import torch\n\ndef custom_kernel(data):\n    torch.add(data.a, data.b, out=data.c)\n"])
     problem: Annotated[str, AfterValidator(one_line)] | None = Field(None, max_length=80, examples=["vector_add"])
     device: Annotated[str, AfterValidator(one_line)] | None = Field(None, max_length=40, examples=["cpu"])
+    contest: Annotated[str, AfterValidator(one_line)] | None = Field(None, max_length=80, description="Its name; else it is practice.")
     mode: Mode = Mode.TEST
     licence: Annotated[str, AfterValidator(one_line)] = Field(
         "", max_length=80, description="An SPDX name you grant. Ranked entries need one.", examples=["Apache-2.0"])
@@ -131,12 +145,13 @@ class ProblemOut(ProblemLine):
 
 
 class BoardRow(BaseModel):
-    """The best entry of one person."""
+    """The best entry of one person, agent or team."""
 
     rank: tuple[int, int] = Field(description="First and last place the clock leaves open.")
     submission: int
     person: str
     agent: str | None = Field(description="The agent of that person whose entry it is; null: the person's own.")
+    team: str | None = Field(description="The team whose row it is, in a contest by teams.")
     score_us: float
     score_ci_us: tuple[float, float]
     speedup: float | None
@@ -189,12 +204,6 @@ class KeyList(BaseModel):
     keys: list[KeyOut]
 
 
-class ContestList(BaseModel):
-    """Contests, newest first."""
-
-    contests: list[dict[str, Any]]
-
-
 def verdict_of(view: SubmissionView, *, private: bool) -> Verdict:
     """The verdict as this reader may see it; before the end one without an outcome. The log is private."""
     verdict = view.as_verdict()
@@ -203,11 +212,18 @@ def verdict_of(view: SubmissionView, *, private: bool) -> Verdict:
 
 def submission_out(view: SubmissionView, *, private: bool) -> SubmissionOut:
     """`GET /submissions/{id}`."""
-    return SubmissionOut(**verdict_of(view, private=private).model_dump(), person=view.person, agent=view.agent, created_at=view.created_at,
-                         file_name=view.file_name, position=view.position, events_url=f"/api/v1/submissions/{view.id}/events")
+    return SubmissionOut(**verdict_of(view, private=private).model_dump(), person=view.person, agent=view.agent,
+                         contest=view.contest, created_at=view.created_at, file_name=view.file_name, position=view.position,
+                         events_url=f"/api/v1/submissions/{view.id}/events")
+
+
+def left_out(left: Left | None) -> LeftOut | None:
+    """What may still be sent."""
+    return LeftOut(runs=left.runs, gpu_seconds=left.gpu_seconds) if left else None
 
 
 def request_of(form: SubmitJson, source: bytes, person: PersonInfo, *, key: str | None, door: str) -> SubmitRequest:
     """What intake takes."""
     return SubmitRequest(person_id=person.id, token_id=person.token, file_name=form.file_name, source=source, problem=form.problem,
-                         device=form.device, mode=form.mode, licence=form.licence, ai_use=form.ai_use, idempotency_key=key, door=door)
+                         device=form.device, contest=form.contest, mode=form.mode, licence=form.licence, ai_use=form.ai_use,
+                         idempotency_key=key, door=door)

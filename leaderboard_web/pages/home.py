@@ -1,13 +1,14 @@
 """The first page: problems, their leaders, the latest verdicts."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 from starlette.responses import RedirectResponse, Response
 
 from kernelderby.leaderboard_web.door import TheDoor, Viewer
-from kernelderby.storage import boards, problems, submissions
+from kernelderby.storage import boards, visibility
 from kernelderby.storage.boards import BoardRow, BoardView
 from kernelderby.storage.problems import ProblemInfo
 
@@ -28,9 +29,9 @@ class Leader:
 def show(request: Request, door: TheDoor, viewer: Viewer) -> Response:
     """All problems with the leader on each device class."""
     with door.database.read() as session:
-        listing = problems.listing(session)
+        listing = visibility.problem_listing(session, viewer, datetime.now(UTC))
         leaders = [line for info in listing for line in _leaders(session, info, viewer.id if viewer else None)]
-        latest = submissions.recent(session, limit=_LATEST)
+        latest = visibility.recent(session, viewer, datetime.now(UTC), limit=_LATEST)
     return door.pages.render(request, "home.html", problems=listing, leaders=leaders, latest=latest)
 
 

@@ -1,6 +1,7 @@
 """A problem: statement, cases, starters, board."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -13,7 +14,7 @@ from kernelderby.leaderboard_web.door import TheDoor, Viewer
 from kernelderby.leaderboard_web.folders import read_folder
 from kernelderby.leaderboard_web.present.charts import Ruler, ruler, whisker
 from kernelderby.leaderboard_web.present.numbers import unit_for
-from kernelderby.storage import boards, problems
+from kernelderby.storage import boards, visibility
 from kernelderby.storage.boards import BoardRow, BoardView
 
 router = APIRouter()
@@ -33,7 +34,7 @@ def show(request: Request, door: TheDoor, viewer: Viewer, name: ProblemName,
          device: Annotated[str | None, Query(max_length=40)] = None) -> Response:
     """The page of a problem, with the board of one device class."""
     with door.database.read() as session:
-        info = problems.get(session, name)
+        info = visibility.problem(session, name, viewer, datetime.now(UTC))
         chosen = device_class(device) if device else device_class(info.devices[0] if info.devices else "cpu")
         board = boards.board(session, name, chosen.name)
     folder = read_folder(door.artifacts, info)

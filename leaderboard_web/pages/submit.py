@@ -1,5 +1,6 @@
 """The submit form."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -15,7 +16,7 @@ from kernelderby.leaderboard_web.api.upload import fields_read, read_form
 from kernelderby.leaderboard_web.api.wire import request_of
 from kernelderby.leaderboard_web.door import Door, TheDoor, Viewer, submitter_of
 from kernelderby.leaderboard_web.pages.login import to_login
-from kernelderby.storage import problems
+from kernelderby.storage import contests, visibility
 from kernelderby.storage.people import PersonInfo
 
 router = APIRouter()
@@ -23,11 +24,12 @@ router = APIRouter()
 
 @router.get("/submit")
 def show(request: Request, door: TheDoor, viewer: Viewer, problem: Annotated[str, Query(max_length=80)] = "",
-         device: Annotated[str, Query(max_length=40)] = "", mode: Mode = Mode.TEST) -> Response:
+         device: Annotated[str, Query(max_length=40)] = "", contest: Annotated[str, Query(max_length=80)] = "",
+         mode: Mode = Mode.TEST) -> Response:
     """The form, with what the link already says filled in."""
     if viewer is None:
         return to_login(request)
-    return _form(request, door, {"problem": problem, "device": device, "mode": mode})
+    return _form(request, door, {"problem": problem, "device": device, "contest": contest, "mode": mode})
 
 
 @router.post("/submit")
@@ -51,9 +53,11 @@ async def _send(request: Request, door: Door, viewer: PersonInfo) -> Ticket:
 
 def _form(request: Request, door: Door, given: dict[str, str], error: RequestError | None = None) -> Response:
     with door.database.read() as session:
-        listing = problems.listing(session)
+        listing = visibility.problem_listing(session, request.state.person, datetime.now(UTC))
+        running = [info for info in contests.listing(session, datetime.now(UTC)) if info.takes_entries]
     devices = [d for d in DEVICES if any(d in info.devices for info in listing)]
     return door.pages.render(request, "submit.html", status=error.status if error else 200, given=given,
                              problem_choices=[(info.name, info.title) for info in listing],
-                             device_choices=[(d, DEVICES[d].title) for d in devices], modes=list(Mode),
+                             device_choices=[(d, DEVICES[d].title) for d in devices],
+                             contest_choices=[(info.name, info.rules.title) for info in running], modes=list(Mode),
                              sentence=error.message if error else None)

@@ -117,5 +117,12 @@ def age(at: datetime) -> str:
     return f"{minutes / 60:.0f}{NBSP}h" if minutes < 48 * 60 else f"{minutes / 1440:.0f}{NBSP}d"
 
 
+def until(at: datetime) -> str:
+    """How long until a time: `3 h 20 min`; nothing is left of one that is past."""
+    minutes = max(0, int((at - datetime.now(UTC)).total_seconds() // 60))
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (time, percent, times, rank, error, size, seconds, iso, moment, clock, age)}
+    f.__name__: f for f in (time, percent, times, rank, error, size, seconds, iso, moment, clock, age, until)}

@@ -54,8 +54,8 @@ WRONG: list[tuple[Callable[[], object], type[DerbyError], str]] = [
     (lambda: rules.check_key("k" * 201), RequestError, "Idempotency-Key"),
     (lambda: rules.check_open(False, None, NOON), BoardClosed, "no submissions now"),
     (lambda: rules.check_open(True, NOON, NOON), DeadlinePassed, "2026-06-01 12:00 UTC"),
-    (lambda: rules.check_quota(Mode.RANKED, 120, 0, Quota()), QuotaSpent, "120 ranked"),
-    (lambda: rules.check_quota(Mode.TEST, 0, 100, Quota()), QuotaSpent, "wait already"),
+    (lambda: rules.check_quota(Mode.RANKED, [NOON] * 120, 0, Quota(), NOON), QuotaSpent, "120 ranked"),
+    (lambda: rules.check_quota(Mode.TEST, [], 100, Quota(), NOON), QuotaSpent, "wait already"),
     (lambda: rules.check_file_name("folder/"), RequestError, "no name"),
 ]
 
@@ -74,7 +74,17 @@ def test_what_keeps_the_rules_passes() -> None:
     assert rules.check_ai_use("") == ""
     assert rules.check_key(None) is None
     rules.check_open(True, NOON + timedelta(seconds=1), NOON)
-    rules.check_quota(Mode.RANKED, 119, 99, Quota())
+    rules.check_quota(Mode.RANKED, [NOON] * 119, 99, Quota(), NOON)
+
+
+def test_an_hourly_quota_says_when_it_has_room_again() -> None:
+    sent = [NOON + timedelta(minutes=m) for m in (0, 10, 20)]
+    two_an_hour = Quota(an_hour={Mode.TEST: 2})
+
+    with pytest.raises(QuotaSpent, match="at 2026-06-01 13:10:00 UTC, in 45 minutes") as caught:     # when the second one leaves the hour
+        rules.check_quota(Mode.TEST, sent, 0, two_an_hour, NOON + timedelta(minutes=25))
+
+    assert caught.value.retry_after_s == 45 * 60
 
 
 @pytest.mark.parametrize(("name", "tidy"), [

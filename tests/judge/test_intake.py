@@ -97,7 +97,7 @@ REFUSED: list[tuple[dict[str, Any], type[RequestError]]] = [
     ({"problem": None}, RequestError),
     ({"device": "h100"}, NotFound),
     ({"device": "abacus\0"}, NotFound),
-    ({"contest_id": 7}, NotFound),
+    ({"contest": "nothing"}, NotFound),
     ({"mode": Mode.RANKED}, RequestError),
     ({"licence": "</script>"}, RequestError),
     ({"ai_use": "maybe"}, RequestError),

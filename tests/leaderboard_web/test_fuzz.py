@@ -85,7 +85,8 @@ def test_no_bytes_fail(fuzzer: httpx.Client, body: bytes, kind: str) -> None:
 @given(path=ODD, query=ODD)
 def test_no_page_fails(fuzzer: httpx.Client, path: str, query: str) -> None:
     for page in ("/", "/problems/", "/submissions/", "/login?code=", "/login?next=", "/submit?problem=", "/submit?device=",
-                 "/entries?before=", "/problems/doubling?device=", "/theme/dark?next=", "/theme/"):
+                 "/entries?before=", "/problems/doubling?device=", "/theme/dark?next=", "/theme/",
+                 "/login/github/back?state=", "/login/"):
         answer = fuzzer.get(f"{page}{quote(path, safe='')}", params=None)
         assert answer.status_code < 500, answer.text
     assert fuzzer.get("/", params={"x": query}).status_code == 200

@@ -65,9 +65,10 @@ def test_what_does_not_compete_is_not_on_the_board(world: World, said: dict[str,
     assert leader(world) is None
 
 
-@pytest.mark.parametrize(("contest", "flags", "entries"), [(None, [Flag.UNCERTIFIED], 1), (3, [Flag.UNCERTIFIED], 0), (3, [], 1)])
+@pytest.mark.parametrize(("in_contest", "flags", "entries"), [(False, [Flag.UNCERTIFIED], 1), (True, [Flag.UNCERTIFIED], 0), (True, [], 1)])
 def test_a_runner_without_a_certificate_counts_for_practice_alone(
-        world: World, contest: int | None, flags: list[Flag], entries: int) -> None:
+        world: World, in_contest: bool, flags: list[Flag], entries: int) -> None:
+    contest = world.contest().id if in_contest else None
     world.send("ada", contest=contest)
     world.finish(world.take(), score_us=100.0, score_ci_us=(99.0, 101.0), flags=flags)
 

@@ -21,11 +21,15 @@ def upgrade() -> None:
         op.add_column("submissions", sa.Column(name, ID))
     op.create_index("ix_submissions_gate_change", "submissions", ["gate_change"])
     op.create_index("ix_submissions_heat", "submissions", ["heat"])
+    in_contest = sa.text("contest IS NOT NULL")
+    op.create_index("ix_submissions_contest", "submissions", ["contest", "mode"], sqlite_where=in_contest, postgresql_where=in_contest)
+    replays = sa.text("state = 'queued' AND replays IS NOT NULL")
+    op.create_index("ix_submissions_replays", "submissions", ["device", "id"], sqlite_where=replays, postgresql_where=replays)
 
 
 def downgrade() -> None:
     """Forget them. A round over OAuth that belongs to nobody yet is ended."""
-    for name in ("heat", "gate_change"):
+    for name in ("replays", "contest", "heat", "gate_change"):
         op.drop_index(f"ix_submissions_{name}", "submissions")
     for name in ("heat", "gate_change", "replays"):
         op.drop_column("submissions", name)
@@ -100,7 +104,7 @@ def _inside_a_contest() -> None:
     op.create_table(
         "gate_changes", sa.Column("id", ID, primary_key=True), _of("contest", "contests"), _of("version", "problem_versions"),
         sa.Column("reason", sa.String(500), nullable=False), sa.Column("top", sa.Integer(), nullable=False), _of("made_by", "people"),
-        _at("created_at"), sa.Column("applied_at", TIME), sa.Column("withdrawn_at", TIME),
+        _at("created_at"), sa.Column("applied_at", TIME), sa.Column("withdrawn_at", TIME), sa.Column("result", sa.JSON()),
     )
     op.create_index("ix_gate_changes_contest", "gate_changes", ["contest"])
     op.create_table(
