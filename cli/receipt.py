@@ -25,7 +25,8 @@ _ALTERED = "ALTERED: this is not what the key {} signed."
 _UNSIGNED = ("UNSIGNED: no server vouches for this. A verdict of `derby judge` is made here and never signed; "
              "`derby submit` gets one that is.")
 _SEEDS = {"opens": "The revealed seed is the one committed to.",
-          "follows": "The revealed seed is the one committed to, and follows from the secret that its contest committed to.", "wrong": "THE REVEALED SEED IS NOT the one committed to.",
+          "follows": "The revealed seed is the one committed to, and follows from the secret that its contest committed to.",
+          "wrong": "THE REVEALED SEED IS NOT the one committed to.",
           "not_revealed": "The seed it commits to is not revealed yet."}
 _OTHER = "ANOTHER'S: this is no receipt of submission {}."
 _NAMED = ("submission", "attempt", "problem", "version", "device", "mode", "outcome")

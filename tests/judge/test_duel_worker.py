@@ -59,24 +59,24 @@ def states(world: World) -> list[str]:
         return list(session.scalars(select(DuelRow.state).order_by(DuelRow.id)))
 
 
-def led(world: World, word: str, solo_us: float = 20.0) -> int:
+def led(world: World, word: str, solo_us: float = 200.0) -> int:
     """The first leader: its scores are worse than what the fake judge gives. `solo_us`: what its case took alone."""
     number = world.send("ada", device=GPU, source=f"accept {word}".encode())
     case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=solo_us)
-    assert world.finish(world.take(GPU), score_us=20.0, score_ci_us=(20.0, 20.0), device=GPU, cases=[case])
+    assert world.finish(world.take(GPU), score_us=200.0, score_ci_us=(200.0, 200.0), device=GPU, cases=[case])
     return number
 
 
 def test_the_crown_moves_in_the_same_sitting_when_the_duel_is_won(world: World, tmp_path: Path) -> None:
-    first, judge = led(world, "20"), FakeJudge()
-    faster = world.send("bob", device=GPU, source=b"accept 10")
-    waiting = world.send("cyd", device=GPU, source=b"accept 99")
+    first, judge = led(world, "200"), FakeJudge()
+    faster = world.send("bob", device=GPU, source=b"accept 100")
+    waiting = world.send("cyd", device=GPU, source=b"accept 990")
 
     with working(world, tmp_path, judge):
         wait_for(lambda: leads(world, faster) and world.view(waiting).state is State.DONE)
 
     a, b = judge.duels[0]
-    assert (a.submission, b.submission, a.source, b.source) == (faster, first, b"accept 10", b"accept 20")
+    assert (a.submission, b.submission, a.source, b.source) == (faster, first, b"accept 100", b"accept 200")
     assert judge.jobs[0].submission == faster and len(a.seed) == 32 and a.seed != judge.jobs[0].seed
 
 
@@ -93,8 +93,8 @@ def test_without_a_win_the_old_leader_stays(world: World, tmp_path: Path, old: s
 
 
 def test_a_leader_that_its_rival_slowed_keeps_the_crown(world: World, tmp_path: Path) -> None:
-    first, judge = led(world, "20", solo_us=19.0), FakeJudge()
-    world.send("bob", device=GPU, source=b"accept 10")
+    first, judge = led(world, "200", solo_us=190.0), FakeJudge()
+    world.send("bob", device=GPU, source=b"accept 100")
 
     with working(world, tmp_path, judge):
         wait_for(lambda: states(world) == [State.DONE])
@@ -129,7 +129,7 @@ def compared(world: World) -> None:
 
 def test_a_verdict_is_signed_with_its_runners_factor_and_raw_times(world: World, tmp_path: Path) -> None:
     compared(world)
-    number = world.send("bob", device=GPU, source=b"accept 10")
+    number = world.send("bob", device=GPU, source=b"accept 100")
 
     with working(world, tmp_path, SlowGpu()):
         wait_for(lambda: world.view(number).state is State.DONE)
@@ -144,12 +144,12 @@ def test_a_verdict_is_signed_with_its_runners_factor_and_raw_times(world: World,
 
 @pytest.mark.parametrize(("is_compared", "is_void"), [(True, False), (False, True)])
 def test_a_slower_runner_is_not_taken_for_a_rival_that_meddles(world: World, tmp_path: Path, is_compared: bool, is_void: bool) -> None:
-    first = led(world, "22", solo_us=20.0)
+    first = led(world, "220", solo_us=200.0)
     if is_compared:
         compared(world)
-    case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=10.2)
-    faster = world.send("bob", device=GPU, source=b"accept 11")
-    world.finish(world.take(GPU), score_us=10.2, score_ci_us=(10.2, 10.2), device=GPU, cases=[case])
+    case = CaseResult(name="tiny", outcome=Outcome.ACCEPTED, time_us=102.0)
+    faster = world.send("bob", device=GPU, source=b"accept 110")
+    world.finish(world.take(GPU), score_us=102.0, score_ci_us=(102.0, 102.0), device=GPU, cases=[case])
 
     with working(world, tmp_path, SlowGpu()):
         wait_for(lambda: states(world)[-1] == State.DONE)
@@ -158,7 +158,7 @@ def test_a_slower_runner_is_not_taken_for_a_rival_that_meddles(world: World, tmp
 
 
 def test_a_worker_that_stops_gives_its_duel_back_and_the_next_one_plays_it(world: World, tmp_path: Path) -> None:
-    first, judge = led(world, "20"), FakeJudge()
+    first, judge = led(world, "200"), FakeJudge()
     world.send("bob", device=GPU, source=b"accept wait")
     with working(world, tmp_path, judge):
         wait_for(lambda: bool(judge.duels))
@@ -170,12 +170,12 @@ def test_a_worker_that_stops_gives_its_duel_back_and_the_next_one_plays_it(world
 
 
 def test_what_a_person_asks_for_is_played_when_nothing_else_waits(world: World, tmp_path: Path) -> None:
-    first = led(world, "20")
-    second = world.send("bob", device=GPU, source=b"accept 30")
-    assert world.finish(world.take(GPU), score_us=30.0, score_ci_us=(30.0, 30.0), device=GPU)
+    first = led(world, "200")
+    second = world.send("bob", device=GPU, source=b"accept 300")
+    assert world.finish(world.take(GPU), score_us=300.0, score_ci_us=(300.0, 300.0), device=GPU)
     rung: list[str] = []
     ticket = intake.duel(world.database, Settings(data=tmp_path), world.person("bob"), second, first, rung.append)
-    last = world.send("cyd", device=GPU, source=b"accept 40", mode=world.view(first).mode)
+    last = world.send("cyd", device=GPU, source=b"accept 400", mode=world.view(first).mode)
 
     judge = FakeJudge()
     with working(world, tmp_path, judge):
