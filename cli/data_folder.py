@@ -67,6 +67,14 @@ def add_problem(settings: Settings, database: Database, problem: Problem, classe
         return problems.add(session, problem, key, _playable(problem, classes))
 
 
+def add_closed_problem(settings: Settings, database: Database, problem: Problem, classes: Sequence[DeviceClass]) -> ProblemInfo:
+    """The same with its practice boards closed from the first moment, as a contest needs it that keeps it secret until its start."""
+    key = ArtifactStore(settings.artifacts).put(archive(problem))
+    with database.begin() as session:
+        problems.add(session, problem, key, _playable(problem, classes))
+        return problems.set_open(session, problem.name, False)
+
+
 def _playable(problem: Problem, classes: Sequence[DeviceClass]) -> list[str]:
     return [d.name for d in classes if public_cases(problem.spec, d)]
 

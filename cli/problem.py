@@ -54,17 +54,19 @@ def check(problem: NameOrPath, device: Device = "cpu", as_json: AsJson = False) 
 def add(
     problem: NameOrPath,
     device: Annotated[list[str] | None, typer.Option("--device", "-d", metavar="D", help="Open its board; repeatable.")] = None,
+    closed: Annotated[bool, typer.Option("--closed", help="Its boards take nothing yet, as a contest needs it that keeps it secret.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Put a problem on the platform, or its new version."""
-    from kernelderby.cli.data_folder import add_problem
+    from kernelderby.cli.data_folder import add_closed_problem, add_problem
     from kernelderby.cli.organizer import opened
     from kernelderby.core.problem_folder import find_problem
 
     settings = Settings.from_env()
     found = find_problem(problem, settings.problems)
     with opened(settings) as database:
-        info = add_problem(settings, database, found, [devices.device(d) for d in device or ["cpu"]])
+        put = add_closed_problem if closed else add_problem
+        info = put(settings, database, found, [devices.device(d) for d in device or ["cpu"]])
     if as_json:
         print_json({"problem": info.name, "version": info.version, "gate_set": info.gate_set, "devices": list(info.devices)})
         return

@@ -113,7 +113,7 @@ def rejudge(session: Session, submission_id: int) -> SubmissionView:
 
     One that is not finished stays as it is. Raises NotFound.
     """
-    rejudge_all(session, [_locked(session, submission_id)], "rejudge")
+    rejudge_all(session, [_locked(session, submission_id)], "An organizer asked for it.")
     return view(session, submission_id)
 
 

@@ -34,10 +34,14 @@ def test_each_command_stands_in_the_readme(command: str) -> None:
 
 
 def test_the_readme_names_no_command_that_is_not_there() -> None:
-    named = set(re.findall(r"^\| `(derby [a-z]+(?: (?:new|check|add|open|close|list|revoke|show|verify|accept|role|ban|unban|link|sessions|"
-                           r"export|delete|audit|restore))?)", README, re.MULTILINE))
+    known, rows = set(commands(build())), re.findall(r"^\| `(derby [^`]+)`", README, re.MULTILINE)
 
-    assert named == set(commands(build()))
+    assert {_command(row.split(), known) for row in rows} <= known
+
+
+def _command(words: list[str], known: set[str]) -> str:
+    """The command that a row of the table names, with its group where it has one."""
+    return next((said for n in (3, 2) if (said := " ".join(words[:n])) in known), " ".join(words))
 
 
 @pytest.mark.parametrize("setting", [f.name for f in fields(Settings)])

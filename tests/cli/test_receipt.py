@@ -12,6 +12,7 @@ from kernelderby.cli.receipt import _check
 from kernelderby.core.receipt import commitment
 from kernelderby.core.settings import Settings
 from kernelderby.judge.receipts import SigningKey, load_key, sign
+from kernelderby.judge.seeds import run_seed
 from tests.cli.conftest import ROOT, Shell
 
 GOOD = ROOT / "problems/warmup/vector_add/submissions/accepted/torch.py"
@@ -103,6 +104,22 @@ def test_a_revealed_seed_is_held_against_the_commitment(shell: Shell, receipt: d
     done = shell.derby("receipt", "verify", revealed, "--key", key.public)
 
     assert done.returncode == 0 and "The revealed seed is the one committed to." in done.stdout
+
+
+@pytest.mark.parametrize(("changed", "sentence", "status"), [
+    ({}, "follows from the secret that its contest committed to", 0), ({"contest_secret": "00" * 32}, "THE REVEALED SEED IS NOT", 1),
+    ({"contest_salt": "00" * 32}, "THE REVEALED SEED IS NOT", 1), ({"contest_secret": "x"}, "THE REVEALED SEED IS NOT", 1)])
+def test_a_contests_seed_is_recomputed_from_the_secret_it_committed_to(
+        shell: Shell, receipt: dict[str, Any], key: SigningKey, changed: dict[str, str], sentence: str, status: int) -> None:
+    salt, contest_salt, secret = b"a" * 32, b"c" * 32, b"d" * 32
+    seed = run_seed(secret, receipt["submission"], receipt["attempt"])
+    told = again(key, receipt, receipt={**receipt["receipt"], "contest": 1, "contest_commitment": commitment(contest_salt, secret),
+                                        "seed_commitment": commitment(salt, seed)})
+    opened = {"salt": salt.hex(), "seed": seed.hex(), "contest_salt": contest_salt.hex(), "contest_secret": secret.hex(), **changed}
+
+    done = shell.derby("receipt", "verify", kept(shell.folder, {**told, "reveal": opened}), "--key", key.public)
+
+    assert (done.returncode, sentence in done.stdout) == (status, True), done.stdout
 
 
 def test_a_verdict_made_here_is_unsigned_and_says_so(shell: Shell, receipt: dict[str, Any], key: SigningKey) -> None:

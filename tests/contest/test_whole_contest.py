@@ -111,6 +111,9 @@ def it_freezes_and_stands_still_for_contestants(arena: Arena) -> None:
     refused(arena.people[LATE], *arena.submit(LATE, FAST + "# again\n"), because="All 2 ranked runs")
     for reader in (arena.people["p05"], arena.people[LATE], arena.nobody):
         assert _entries(_board(reader)) == _entries(before)
+    for reader in (arena.people["p05"], arena.people["agent_a"], arena.nobody):
+        refused(reader, "show", str(arena.entries[LATE]), because="no submission")
+    assert arena.entries[LATE] not in {s["submission"] for s in arena.api("p05", "submissions?limit=100").json()["submissions"]}
     assert arena.entries[LATE] in _entries(_board(arena.organizer))
 
 
@@ -121,6 +124,8 @@ def the_gates_change_on_the_same_board(arena: Arena) -> None:
     arena.wait_for(lambda: bool(said(arena.organizer, "contest", "gate", "show", str(change))["complete"]))
 
     found = said(arena.organizer, "contest", "gate", "show", str(change))
+    for entry in found["entries"]:
+        refused(arena.people[CHEAT], "show", str(entry["replay"]), because="no submission")
     assert [(e["person"], e["outcome"]) for e in found["entries"] if e["drops"]] == [(CHEAT, "wrong_values")]
     assert arena.entries[CHEAT] in _entries(_board(arena.organizer)), "a preview changes nothing"
 
@@ -193,7 +198,12 @@ def the_organizers_deeds_are_on_record(arena: Arena) -> None:
 def _source(name: str) -> str:
     if name in (CHEAT, WRONG_ONE):
         return EXPLOIT if name == CHEAT else WRONG
-    return HONEST.format(ms=1 + 2 * int(name[1:]) if name in PEOPLE else 20 + 3 * sorted(AGENTS).index(name))
+    return HONEST.format(ms=_ms(int(name[1:])) if name in PEOPLE else 40 + sorted(AGENTS).index(name))
+
+
+def _ms(number: int) -> int:
+    """Far apart where the order is looked at."""
+    return 1 + 4 * number if number < 4 else 13 + number
 
 
 def _as_organizer(arena: Arena) -> list[str]:

@@ -16,6 +16,7 @@ from kernelderby.core.receipt import opens, receipt_of
 from kernelderby.core.settings import Settings
 from kernelderby.core.verdict import Outcome, State
 from kernelderby.judge import runs as runs_module
+from kernelderby.judge.contest_seeds import reveal, seeds_of
 from kernelderby.judge.judging import Judge
 from kernelderby.judge.queue import ring
 from kernelderby.judge.receipts import load_key, verify
@@ -99,6 +100,25 @@ def test_a_verdict_is_signed_over_a_seed_that_was_committed_to_before(small: Wor
     assert (signed["submission"], signed["attempt"], signed["score_us"]) == (submission, 1, 10.0)
     assert running.data["seed_commitment"] == signed["receipt"]["seed_commitment"]
     assert opens(running.data["seed_commitment"], load_key(settings).salt(submission, 1), run_seed(secret_of(settings), submission, 1))
+
+
+def test_a_contests_run_draws_from_the_secret_that_the_contest_committed_to(small: World, tmp_path: Path) -> None:
+    contest, settings, judge = small.contest().id, Settings(data=tmp_path), FakeJudge()
+    submission = small.send(source=b"accept", contest=contest)
+    with working(small, tmp_path, judge):
+        wait_for(lambda: is_done(small, submission))
+    with small.database.read() as session:
+        signed = receipt_of(submissions.verdict_json(session, submission) or {})
+    seeds = seeds_of(settings, contest)
+
+    assert judge.jobs[0].seed == run_seed(seeds.secret, submission, 1) != run_seed(secret_of(settings), submission, 1)
+    assert (signed["receipt"]["contest"], signed["receipt"]["contest_commitment"]) == (contest, seeds.commitment)
+    assert seeds_of(settings, contest + 1).secret != seeds.secret
+    told = reveal(settings, contest, submission, 1)
+    assert bytes.fromhex(told["seed"]) == judge.jobs[0].seed
+    assert opens(signed["receipt"]["seed_commitment"], bytes.fromhex(told["salt"]), bytes.fromhex(told["seed"]))
+    assert opens(seeds.commitment, bytes.fromhex(told["contest_salt"]), bytes.fromhex(told["contest_secret"]))
+    assert seeds.secret.hex() not in repr(seeds)
 
 
 @pytest.mark.parametrize(("word", "outcome", "attempts"), [

@@ -18,7 +18,8 @@ def test_a_kernel_is_sent_followed_and_read(site: Site) -> None:
         number = ticket.json()["submission"]
         assert ticket.json() == {
             "submission": number, "url": f"http://127.0.0.1:8000/submissions/{number}", "problem": "doubling", "device": "cpu",
-            "mode": "ranked", "state": "queued", "position": ticket.json()["position"], "inferred": []}
+            "mode": "ranked", "state": "queued", "position": ticket.json()["position"], "inferred": [],
+            "left": {"runs": 119, "gpu_seconds": None}}
         waiting = client.get(f"/api/v1/submissions/{number}").json()
         assert (waiting["state"], waiting["outcome"], waiting["person"]) == ("queued", None, "runner-1")
 

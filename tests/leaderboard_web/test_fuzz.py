@@ -24,8 +24,9 @@ CALM = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 @pytest.fixture(scope="module")
 def fuzzer(site: Site) -> httpx.Client:
     """A client with a token, and something to find under small numbers."""
+    client = site.client("fuzzer", "organizer")
     site.send("fuzzer", device="cpu")
-    return site.client("fuzzer", "organizer")
+    return client
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,23 @@ def test_no_json_body_fails(fuzzer: httpx.Client, fields: dict[str, Any]) -> Non
     assert answer.status_code in (201, 404, 422), answer.text
 
 
+CONTEST = st.fixed_dictionaries({}, optional={
+    "name": st.sampled_from(["fuzzed", "other", "A"]) | JSON, "title": st.text(max_size=10) | JSON, "problems": JSON | st.just(
+        [{"problem": "doubling"}]), "quotas": JSON | st.dictionaries(st.sampled_from(["ranked", "x"]), st.just({"runs": 2})), "more": JSON,
+    **dict.fromkeys(("starts_at", "ends_at", "freezes_at"), st.datetimes().map(lambda at: f"{at.isoformat()}-11:00") | JSON),
+    **dict.fromkeys(("by_team", "by_invitation", "sources", "gpu_seconds", "finalists", "final_runs"), JSON | st.integers())})
+
+
+@CALM
+@given(fields=CONTEST)
+def test_no_contest_fails(fuzzer: httpx.Client, fields: dict[str, Any]) -> None:
+    for method, path in (("POST", "/api/v1/contests"), ("PATCH", "/api/v1/contests/fuzzed"), ("POST", "/api/v1/contests/fuzzed/notices")):
+        answer = fuzzer.request(method, path, content=json.dumps(fields).encode(), headers={"Content-Type": "application/json"})
+        assert answer.status_code in (200, 201, 404, 422), answer.text
+    for page in ("/contests/fuzzed", "/contests"):
+        assert fuzzer.get(page).status_code in (200, 404)
+
+
 @CALM
 @given(fields=st.dictionaries(st.sampled_from(["problem", "device", "mode", "licence", "ai_use", "more"]), ODD),
        name=st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=300),
@@ -85,7 +103,7 @@ def test_no_bytes_fail(fuzzer: httpx.Client, body: bytes, kind: str) -> None:
 @given(path=ODD, query=ODD)
 def test_no_page_fails(fuzzer: httpx.Client, path: str, query: str) -> None:
     for page in ("/", "/problems/", "/submissions/", "/login?code=", "/login?next=", "/submit?problem=", "/submit?device=",
-                 "/entries?before=", "/problems/doubling?device=", "/theme/dark?next=", "/theme/",
+                 "/entries?before=", "/problems/doubling?device=", "/contests/", "/contests/fuzzed?board=", "/theme/dark?next=", "/theme/",
                  "/login/github/back?state=", "/login/"):
         answer = fuzzer.get(f"{page}{quote(path, safe='')}", params=None)
         assert answer.status_code < 500, answer.text
