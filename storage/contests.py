@@ -198,10 +198,16 @@ def entrants(session: Session, contest_id: int) -> int:
 
 
 def hidden_problems(session: Session, now: datetime) -> set[int]:
-    """problems.id of those that only organizers may see yet: of a coming contest, without an open practice board, never played before."""
-    coming = _played().where(Contest.starts_at > now, ~ProblemVersion.problem.in_(_practised(now)))
-    known = {(problem, version) for problem, version in session.execute(_played().where(Contest.starts_at <= now))}
-    return {problem for problem, version in session.execute(coming) if (problem, version) not in known}
+    """problems.id of those that only organizers may see yet: without an open practice board, and never played in a contest that began.
+
+    Of these the ones of a coming contest, and those to which nobody ever sent anything.
+    """
+    closed = select(ProblemRow.id).where(ProblemRow.id.not_in(_practised(now)))
+    begun = {problem for problem, _ in _current_of(session, _played().where(Contest.starts_at <= now))}
+    coming = set(session.scalars(closed.where(ProblemRow.id.in_(_played().with_only_columns(ProblemVersion.problem)
+                                                                .where(Contest.starts_at > now)))))
+    unused = set(session.scalars(closed.where(ProblemRow.id.not_in(_sent_to()))))
+    return (coming | unused) - begun
 
 
 def open_practice(session: Session, contest_id: int, now: datetime) -> list[str]:
@@ -235,6 +241,18 @@ def _played() -> Select[int, str]:
     """Problem and version of each board of any contest."""
     return (select(ProblemVersion.problem, ProblemVersion.hash).join(ContestProblem, ContestProblem.version == ProblemVersion.id)
             .join(Contest, Contest.id == ContestProblem.contest))
+
+
+def _current_of(session: Session, played: Select[int, str]) -> set[tuple[int, str]]:
+    """Of these problems and versions those that are current: another version may be a secret still."""
+    current = select(ProblemVersion.problem, ProblemVersion.hash).join(ProblemRow, ProblemRow.current == ProblemVersion.id)
+    now_on = {(problem, version) for problem, version in session.execute(current)}
+    return {(problem, version) for problem, version in session.execute(played)} & now_on
+
+
+def _sent_to() -> Select[int]:
+    """Problems to which anything was ever sent."""
+    return select(ProblemVersion.problem).join(Submission, Submission.version == ProblemVersion.id)
 
 
 def _practised(now: datetime) -> Select[int]:

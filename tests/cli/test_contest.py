@@ -17,6 +17,7 @@ from kernelderby.judge.receipts import load_key, sign
 from kernelderby.storage import contests
 from tests.cli.conftest import Shell
 from tests.leaderboard_web.site import SOURCE, Site, full_verdict, running
+from tests.small_world import small_problem
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -98,6 +99,18 @@ def test_a_coming_contest_may_change(boss: Shell) -> None:
     assert changed["freezes_at"] == made["freezes_at"]
     again = ("--title", "T", "--start", "+1h", "--end", "+2h", "--problem", "doubling@cpu")
     assert "already" in said(boss, "contest", "create", "later", *again, status=2)
+
+
+def test_a_problem_is_added_in_secret(site: Site, folder: Path, boss: Shell, ada: Shell) -> None:
+    secret = small_problem(boss.folder / "secret", "tripling").folder
+    here = Shell(boss.folder, {"DERBY_DATA": str(folder / "data")})
+    said(here, "problem", "add", str(secret), "--closed")
+
+    assert "tripling" not in said(ada, "problems")
+    assert "tripling" in said(boss, "problems")
+    create(boss, "surprise", "+1h", "--problem", "tripling@cpu")
+    assert "tripling" not in said(ada, "contest", "show", "surprise")
+    assert "There is no problem 'tripling'" in said(ada, "submit", "kernel.py", "--problem", "tripling", status=2)
 
 
 @pytest.mark.parametrize(("text", "at"), [

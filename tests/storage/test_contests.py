@@ -236,7 +236,15 @@ def test_a_problem_is_hidden_until_the_start_of_its_contest(world: World) -> Non
     assert str(hidden.value) == str(absent.value).replace("nothing", "doubling")
 
 
+def test_a_closed_problem_that_nobody_sent_anything_to_is_hidden(world: World) -> None:
+    with world.database.begin() as session:
+        problems.set_open(session, "doubling", False)
+    assert names(world, world.person("ada"), NOON) == []
+    assert names(world, world.person("boss", "organizer"), NOON) == ["doubling"]
+
+
 def test_a_closed_problem_of_no_coming_contest_stays_known(world: World) -> None:
+    world.send()
     with world.database.begin() as session:
         problems.set_open(session, "doubling", False)
     assert names(world, None, NOON) == ["doubling"]

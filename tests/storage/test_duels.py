@@ -54,7 +54,8 @@ def waits(world: World, *, is_for_crown: bool = True) -> bool:
 
 
 def result(a_us: float = 1.0, b_us: float = 1.0, **said: object) -> Duel:
-    duel = Duel(problem="doubling", version="v", device=GPU, cases=[DuelCase(name="tiny", a_us=[[100 * a_us]] * 2, b_us=[[100 * b_us]] * 2)])
+    case = DuelCase(name="tiny", a_us=[[100 * a_us]] * 2, b_us=[[100 * b_us]] * 2)      # long enough to count
+    duel = Duel(problem="doubling", version="v", device=GPU, cases=[case])
     return duel.model_copy(update=said) if said else with_result(duel)
 
 
