@@ -54,7 +54,7 @@ def check(problem: NameOrPath, device: Device = "cpu", as_json: AsJson = False) 
 def add(
     problem: NameOrPath,
     device: Annotated[list[str] | None, typer.Option("--device", "-d", metavar="D", help="Open its board; repeatable.")] = None,
-    closed: Annotated[bool, typer.Option("--closed", help="Its boards take nothing yet, and nobody else knows of it: for a contest.")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="Its boards take nothing yet: a secret, for a contest.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Put a problem on the platform, or its new version."""

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from kernelderby.core.contest import ContestRules, ModeQuota, Stage, check_change, check_rules, stage_of
 from kernelderby.core.devices import device as device_class
@@ -60,6 +60,10 @@ class ContestProblemInfo:
     gate_set: str
     device: str
     position: int                 # counts from 0
+
+
+_NOW_ON = aliased(ProblemVersion)
+_CURRENT_HASH = select(_NOW_ON.hash).where(_NOW_ON.id == ProblemRow.current).correlate(ProblemRow).scalar_subquery()
 
 
 def get(session: Session, name: str, now: datetime) -> ContestInfo:
@@ -202,12 +206,13 @@ def hidden_problems(session: Session, now: datetime) -> set[int]:
 
     Of these the ones of a coming contest, and those to which nobody ever sent anything.
     """
-    closed = select(ProblemRow.id).where(ProblemRow.id.not_in(_practised(now)))
-    begun = {problem for problem, _ in _current_of(session, _played().where(Contest.starts_at <= now))}
-    coming = set(session.scalars(closed.where(ProblemRow.id.in_(_played().with_only_columns(ProblemVersion.problem)
-                                                                .where(Contest.starts_at > now)))))
-    unused = set(session.scalars(closed.where(ProblemRow.id.not_in(_sent_to()))))
-    return (coming | unused) - begun
+    closed = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.not_in(_practised(now)))))
+    if not closed:
+        return set()
+    begun = _problems(session, Contest.starts_at <= now)
+    coming = {problem for problem, _ in session.execute(_played().where(Contest.starts_at > now))} & closed
+    unused = _never_sent_to(session, closed - begun - coming)
+    return coming - begun | unused
 
 
 def open_practice(session: Session, contest_id: int, now: datetime) -> list[str]:
@@ -243,16 +248,17 @@ def _played() -> Select[int, str]:
             .join(Contest, Contest.id == ContestProblem.contest))
 
 
-def _current_of(session: Session, played: Select[int, str]) -> set[tuple[int, str]]:
-    """Of these problems and versions those that are current: another version may be a secret still."""
-    current = select(ProblemVersion.problem, ProblemVersion.hash).join(ProblemRow, ProblemRow.current == ProblemVersion.id)
-    now_on = {(problem, version) for problem, version in session.execute(current)}
-    return {(problem, version) for problem, version in session.execute(played)} & now_on
+def _problems(session: Session, which: ColumnElement[bool]) -> set[int]:
+    """Problems whose current version is on a board of such contests; another version may be a secret still."""
+    current = _played().join(ProblemRow, ProblemRow.id == ProblemVersion.problem).where(which, ProblemVersion.hash == _CURRENT_HASH)
+    return {problem for problem, _ in session.execute(current)}
 
 
-def _sent_to() -> Select[int]:
-    """Problems to which anything was ever sent."""
-    return select(ProblemVersion.problem).join(Submission, Submission.version == ProblemVersion.id)
+def _never_sent_to(session: Session, among: set[int]) -> set[int]:
+    if not among:
+        return set()
+    sent = select(Submission.id).join(ProblemVersion, ProblemVersion.id == Submission.version).where(ProblemVersion.problem == ProblemRow.id)
+    return set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(among), ~sent.correlate(ProblemRow).exists())))
 
 
 def _practised(now: datetime) -> Select[int]:
