@@ -72,7 +72,7 @@ def add_closed_problem(settings: Settings, database: Database, problem: Problem,
     key = ArtifactStore(settings.artifacts).put(archive(problem))
     with database.begin() as session:
         problems.add(session, problem, key, _playable(problem, classes))
-        return problems.set_open(session, problem.name, False)
+        return problems.keep_secret(session, problem.name)
 
 
 def _playable(problem: Problem, classes: Sequence[DeviceClass]) -> list[str]:

@@ -62,10 +62,6 @@ class ContestProblemInfo:
     position: int                 # counts from 0
 
 
-_NOW_ON = aliased(ProblemVersion)
-_CURRENT_HASH = select(_NOW_ON.hash).where(_NOW_ON.id == ProblemRow.current).correlate(ProblemRow).scalar_subquery()
-
-
 def get(session: Session, name: str, now: datetime) -> ContestInfo:
     """The contest by name, at a time. Raises NotFound."""
     row = session.scalar(select(Contest).where(Contest.name == one_line(name, 80)))
@@ -204,15 +200,14 @@ def entrants(session: Session, contest_id: int) -> int:
 def hidden_problems(session: Session, now: datetime) -> set[int]:
     """problems.id of those that only organizers may see yet: without an open practice board, and never played in a contest that began.
 
-    Of these the ones of a coming contest, and those to which nobody ever sent anything.
+    Of these the ones of a coming contest, and those that were never open.
     """
     closed = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.not_in(_practised(now)))))
     if not closed:
         return set()
     begun = _problems(session, Contest.starts_at <= now)
     coming = {problem for problem, _ in session.execute(_played().where(Contest.starts_at > now))} & closed
-    unused = _never_sent_to(session, closed - begun - coming)
-    return coming - begun | unused
+    return (coming | set(session.scalars(_secret()))) - begun
 
 
 def open_practice(session: Session, contest_id: int, now: datetime) -> list[str]:
@@ -250,15 +245,14 @@ def _played() -> Select[int, str]:
 
 def _problems(session: Session, which: ColumnElement[bool]) -> set[int]:
     """Problems whose current version is on a board of such contests; another version may be a secret still."""
-    current = _played().join(ProblemRow, ProblemRow.id == ProblemVersion.problem).where(which, ProblemVersion.hash == _CURRENT_HASH)
+    now_on = aliased(ProblemVersion)
+    current = (_played().join(ProblemRow, ProblemRow.id == ProblemVersion.problem).join(now_on, now_on.id == ProblemRow.current)
+               .where(which, now_on.hash == ProblemVersion.hash))
     return {problem for problem, _ in session.execute(current)}
 
 
-def _never_sent_to(session: Session, among: set[int]) -> set[int]:
-    if not among:
-        return set()
-    sent = select(Submission.id).join(ProblemVersion, ProblemVersion.id == Submission.version).where(ProblemVersion.problem == ProblemRow.id)
-    return set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(among), ~sent.correlate(ProblemRow).exists())))
+def _secret() -> Select[int]:
+    return select(ProblemRow.id).join(ProblemVersion, ProblemVersion.id == ProblemRow.current).where(problems.never_opened())
 
 
 def _practised(now: datetime) -> Select[int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Row, Select, func, select, update
+from sqlalchemy import ColumnElement, Row, Select, func, select, update
 from sqlalchemy.orm import Session
 
 from kernelderby.core.errors import NotFound
@@ -78,6 +78,19 @@ def set_open(session: Session, name: str, is_open: bool, closes_at: datetime | N
     info = get(session, name)
     session.execute(update(ProblemVersion).where(ProblemVersion.id == info.version_id).values(open=is_open, closes_at=closes_at))
     return get(session, name)
+
+
+def keep_secret(session: Session, name: str) -> ProblemInfo:
+    """Close the practice boards of a problem at the moment it was added: organizers alone know of it. Raises NotFound."""
+    info = get(session, name)
+    session.execute(update(ProblemVersion).where(ProblemVersion.id == info.version_id)
+                    .values(open=False, closes_at=ProblemVersion.created_at))
+    return get(session, name)
+
+
+def never_opened() -> ColumnElement[bool]:
+    """Holds for versions that `keep_secret` closed, until their boards open."""
+    return ~ProblemVersion.open & (ProblemVersion.closes_at == ProblemVersion.created_at)
 
 
 def board_version(session: Session, version_id: int) -> int:

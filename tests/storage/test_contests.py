@@ -236,15 +236,18 @@ def test_a_problem_is_hidden_until_the_start_of_its_contest(world: World) -> Non
     assert str(hidden.value) == str(absent.value).replace("nothing", "doubling")
 
 
-def test_a_closed_problem_that_nobody_sent_anything_to_is_hidden(world: World) -> None:
+def test_a_problem_that_was_never_open_is_a_secret_until_it_is(world: World) -> None:
     with world.database.begin() as session:
-        problems.set_open(session, "doubling", False)
+        problems.keep_secret(session, "doubling")
     assert names(world, world.person("ada"), NOON) == []
     assert names(world, world.person("boss", "organizer"), NOON) == ["doubling"]
+    with world.database.begin() as session:
+        problems.set_open(session, "doubling", True)
+        problems.set_open(session, "doubling", False)
+    assert names(world, world.person("ada"), NOON) == ["doubling"]
 
 
 def test_a_closed_problem_of_no_coming_contest_stays_known(world: World) -> None:
-    world.send()
     with world.database.begin() as session:
         problems.set_open(session, "doubling", False)
     assert names(world, None, NOON) == ["doubling"]
