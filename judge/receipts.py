@@ -6,15 +6,15 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import TYPE_CHECKING, Any
 
 from kernelderby.core.errors import SetupError
 from kernelderby.core.receipt import canonical
 from kernelderby.core.settings import Settings
 from kernelderby.judge.seeds import kept_secret
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _BYTES = 32     # of a private key, a public key, a salt
 
@@ -28,7 +28,7 @@ class SigningKey:
     @property
     def public(self) -> str:
         """The public key: 32 bytes in base64url."""
-        return _text(Ed25519PrivateKey.from_private_bytes(self.private).public_key().public_bytes_raw())
+        return _text(_private(self).public_key().public_bytes_raw())
 
     @property
     def id(self) -> str:
@@ -57,12 +57,15 @@ def load_key(settings: Settings) -> SigningKey:
 def sign(key: SigningKey, payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload with `key_id` and `signature`. Raises ValueError for what is no JSON."""
     named = {**payload, "key_id": key.id}
-    signature = Ed25519PrivateKey.from_private_bytes(key.private).sign(canonical(named))
+    signature = _private(key).sign(canonical(named))
     return {**named, "signature": _text(signature)}
 
 
 def verify(public_key: str, signed: Mapping[str, Any]) -> bool:
     """Whether that key signed exactly this. False too for what is no signature or no key."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     public, signature = _bytes(public_key), _decoded(signed.get("signature"))
     if public is None or signature is None or signed.get("key_id") != key_id(public_key):
         return False
@@ -85,6 +88,12 @@ def is_public_key(text: str) -> bool:
 
 def _text(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _private(key: SigningKey) -> "Ed25519PrivateKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # here: 6 MB that most processes never need
+
+    return Ed25519PrivateKey.from_private_bytes(key.private)
 
 
 def _bytes(text: str) -> bytes | None:

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from kernelderby.core.errors import NotLoggedIn
 from kernelderby.leaderboard_web.door import COOKIE, Door, TheDoor, Viewer, holder_of, telling_whom_to_write_to
 from kernelderby.leaderboard_web.pages.login import login_page, with_cookie
-from kernelderby.leaderboard_web.providers import ProviderFailed, account_of, address_of_login, provider
+from kernelderby.leaderboard_web.providers import ProviderFailed, provider
 from kernelderby.leaderboard_web.rendering import local_path
 from kernelderby.storage import audit, identities, people
 from kernelderby.storage.identities import Account, Round, RoundRefused
@@ -35,7 +35,9 @@ async def start(request: Request, door: TheDoor, viewer: Viewer, key: Key, next:
         person = (await holder_of(viewer)).id
     with door.database.begin() as session:
         started = identities.start_round(session, asked.key, local_path(next), person, _now())
-    response = RedirectResponse(address_of_login(asked, started.state, started.verifier), 303)
+    from kernelderby.leaderboard_web import asking  # here: an HTTP client and its libraries are 10 MB that most servers never need
+
+    response = RedirectResponse(asking.address_of_login(asked, started.state, started.verifier), 303)
     response.set_cookie(BROWSER_COOKIE, started.browser, max_age=int(identities.ROUND_LIFE.total_seconds()), path="/login",
                         httponly=True, samesite="lax", secure=_is_https(door))
     return response
@@ -50,7 +52,9 @@ def back(request: Request, door: TheDoor, viewer: Viewer, key: Key, code: Said =
             found = identities.end_round(session, asked.key, state, request.cookies.get(BROWSER_COOKIE, ""), _now())
         if error or not code:
             raise RoundRefused(f"{asked.title} did not log you in: you or it said no. Start again, or log in another way.")
-        account = account_of(asked, code, found.verifier)
+        from kernelderby.leaderboard_web import asking
+
+        account = asking.account_of(asked, code, found.verifier)
         response = _linked(door, viewer, found, account) if found.person else _logged_in(request, door, found, account)
     except (RoundRefused, ProviderFailed) as failed:
         log.info("login failed", extra={"provider": asked.key, "reason": failed.message})
