@@ -4,16 +4,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
 import typer
 
 from kernelderby.cli import contest_gates, contest_places, contest_rules, contest_show
-from kernelderby.cli.contest_show import Name, contest_lines, told
+from kernelderby.cli.contest_show import Name, contest_lines
 from kernelderby.cli.options import AsJson
-from kernelderby.cli.output import print_json
-from kernelderby.cli.server import Server
-from kernelderby.core.settings import Settings
+from kernelderby.cli.output import print_json, told
+from kernelderby.cli.server import contest_path, the_server
 
 _TIME = "ISO 8601, UTC unless it says a zone, or +2h from now."
 Title = Annotated[str | None, typer.Option(help="What people read.")]
@@ -58,7 +56,7 @@ def create(
     """Make a contest. Its problems stay hidden until the start where their practice boards are closed."""
     said = _said(title=title, start=start, end=end, freeze=freeze, problem=problem, by_team=by_team, closed=closed, sources=sources,
                  quota=quota, cap=cap, finalists=finalists, final_runs=final_runs)
-    _tell(_server().post("contests", "name", name=name, **said), as_json)
+    _tell(the_server().post("contests", "name", name=name, **said), as_json)
 
 
 def change(
@@ -69,27 +67,27 @@ def change(
     """Change a contest before its start; after it only --freeze and --end may move, and only later."""
     said = _said(title=title, start=start, end=end, freeze=freeze, problem=problem, by_team=by_team, closed=closed, sources=sources,
                  quota=quota, cap=cap, finalists=finalists, final_runs=final_runs)
-    _tell(_server().patch(_path(contest), "name", **said), as_json)
+    _tell(the_server().patch(contest_path(contest), "name", **said), as_json)
 
 
 def freeze(contest: Name, as_json: AsJson = False) -> None:
     """Freeze the boards now: contestants see them as they are until the reveal; entries are still taken."""
-    _tell(_server().post(f"{_path(contest)}/freeze", "name"), as_json)
+    _tell(the_server().post(f"{contest_path(contest)}/freeze", "name"), as_json)
 
 
 def end(contest: Name, as_json: AsJson = False) -> None:
     """End it now: nothing more is taken, what was sent is still judged."""
-    _tell(_server().post(f"{_path(contest)}/end", "name"), as_json)
+    _tell(the_server().post(f"{contest_path(contest)}/end", "name"), as_json)
 
 
 def reveal(contest: Name, as_json: AsJson = False) -> None:
     """Show everybody the final boards and the secret of the seeds, and the sources where the contest says so."""
-    _tell(_server().post(f"{_path(contest)}/reveal", "name"), as_json)
+    _tell(the_server().post(f"{contest_path(contest)}/reveal", "name"), as_json)
 
 
 def practice(contest: Name, as_json: AsJson = False) -> None:
     """After the end, open the practice boards of its problems. The contest's own boards stay as they are."""
-    opened = _server().post(f"{_path(contest)}/practice", "problems")
+    opened = the_server().post(f"{contest_path(contest)}/practice", "problems")
     told(opened, as_json, f"Open for practice: {', '.join(opened['problems'])}.")
 
 
@@ -97,7 +95,7 @@ def export(
     contest: Name, output: Annotated[Path | None, typer.Option("--output", "-o", help="A file to write; else it is printed.")] = None
 ) -> None:
     """Print who registered, with the contacts that a prize needs, as CSV."""
-    rows = _server().text(f"{_path(contest)}/registrations.csv")
+    rows = the_server().text(f"{contest_path(contest)}/registrations.csv")
     if output is None:
         print(rows, end="")
         return
@@ -127,11 +125,3 @@ def _tell(contest: dict[str, Any], as_json: bool) -> None:
 
 def _name(command: Callable[..., None]) -> str:
     return command.__name__.rstrip("_")
-
-
-def _path(contest: str) -> str:
-    return f"contests/{quote(contest, safe='')}"
-
-
-def _server() -> Server:
-    return Server(Settings.from_env())

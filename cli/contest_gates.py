@@ -5,14 +5,13 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from kernelderby.cli.contest_show import Name, Said, told
+from kernelderby.cli.contest_show import Name, Said
 from kernelderby.cli.options import AsJson, Number
-from kernelderby.cli.output import number, places, table
-from kernelderby.cli.server import Server
+from kernelderby.cli.output import number, places, table, told
+from kernelderby.cli.server import contest_path, the_server
 from kernelderby.core.errors import RequestError
 from kernelderby.core.settings import Settings
 from kernelderby.core.text import one_line
@@ -48,14 +47,14 @@ def preview(
 ) -> None:
     """Try other gates on the best entries. Nothing changes on any board yet."""
     file_name, data = _packed(problem)
-    made = _server().upload(f"{_path(contest)}/gates", "entries", file_name, data, reason=reason, top=str(top))
+    made = the_server().upload(f"{contest_path(contest)}/gates", "entries", file_name, data, reason=reason, top=str(top))
     told(made, as_json, f"Change {made['id']}: {len(made['entries'])} entries of {made['problem']} are judged again under gate set "
                         f"{made['gate_set']}.", f"See what it does: derby contest gate show {made['id']}")
 
 
 def list_(contest: Name, as_json: AsJson = False) -> None:
     """List a contest's changes of gates."""
-    found = _server().get(f"{_path(contest)}/gates", "gates")
+    found = the_server().get(f"{contest_path(contest)}/gates", "gates")
     rows = [(str(c["id"]), c["problem"], _standing(c), f"{c['drops']} of {len(c['entries'])}", one_line(c["reason"], 60))
             for c in found["gates"]]
     told(found, as_json, *(table(("change", "problem", "state", "drop", "reason"), rows) if rows else ["Its gates never changed."]))
@@ -63,7 +62,7 @@ def list_(contest: Name, as_json: AsJson = False) -> None:
 
 def show(change: Change, as_json: AsJson = False) -> None:
     """Show what a change does to each entry: before, after, ranks, who drops."""
-    found = _server().get(f"gates/{change}", "entries")
+    found = the_server().get(f"gates/{change}", "entries")
     told(found, as_json, *_change_lines(found))
 
 
@@ -73,14 +72,14 @@ def apply(
     as_json: AsJson = False,
 ) -> None:
     """Make the new gates the contest's: the best entries are judged again by them, on the same board."""
-    found = _server().post(f"gates/{change}/apply", "entries", anyway=anyway)
+    found = the_server().post(f"gates/{change}/apply", "entries", anyway=anyway)
     told(found, as_json, f"Change {change} is applied: {found['problem']} is judged by gate set {found['gate_set']} from now on.",
          f"The best entries are judged again: derby contest gate show {change}")
 
 
 def withdraw(change: Change, as_json: AsJson = False) -> None:
     """Throw a change away. Nothing was changed by it."""
-    told(_server().post(f"gates/{change}/withdraw", "entries"), as_json, f"Change {change} is withdrawn. The gates stay as they are.")
+    told(the_server().post(f"gates/{change}/withdraw", "entries"), as_json, f"Change {change} is withdrawn. The gates stay as they are.")
 
 
 def final_start(
@@ -92,7 +91,7 @@ def final_start(
     as_json: AsJson = False,
 ) -> None:
     """After the end, start the final heats: each finalist runs equally often, in turn, on one runner."""
-    found = _server().post(f"{_path(contest)}/final", "heats", problem=problem, device=device, again=again)
+    found = the_server().post(f"{contest_path(contest)}/final", "heats", problem=problem, device=device, again=again)
     said = [f"{h['problem']} on {h['device']}: {len(h['finalists'])} finalists, {h['runs']} runs each." for h in found["heats"]]
     waits = [f"{found['open_appeals']} appeals wait for an answer."] if found["open_appeals"] else []
     told(found, as_json, *said, *waits, f"See the order: derby contest final show {contest}")
@@ -100,33 +99,33 @@ def final_start(
 
 def final_show(contest: Name, as_json: AsJson = False) -> None:
     """Show the final order; before the reveal for organizers alone."""
-    found = _server().get(f"{_path(contest)}/final", "heats")
+    found = the_server().get(f"{contest_path(contest)}/final", "heats")
     lines = [line for heat in found["heats"] for line in _heat_lines(heat)]
     told(found, as_json, *(lines or ["There is no final heat."]))
 
 
 def appeal(submission: Number, text: Said, as_json: AsJson = False) -> None:
     """Appeal for an entry of yours that is not accepted."""
-    made = _server().post(f"submissions/{submission}/appeal", "id", text=text)
+    made = the_server().post(f"submissions/{submission}/appeal", "id", text=text)
     told(made, as_json, f"Appeal {made['id']} is with the organizers. Read the answer: derby contest appeals {made['contest']}")
 
 
 def appeals(contest: Name, as_json: AsJson = False) -> None:
     """Read your appeals and their answers; as an organizer everybody's."""
-    found = _server().get(f"{_path(contest)}/appeals", "appeals")
+    found = the_server().get(f"{contest_path(contest)}/appeals", "appeals")
     lines = [line for one in reversed(found["appeals"]) for line in _appeal_lines(one)]
     told(found, as_json, *(lines or ["There are no appeals."]))
 
 
 def grant(appeal: AppealNumber, text: Said = "Granted.", as_json: AsJson = False) -> None:
     """Grant an appeal: the entry is judged again, by the gates that the contest has now."""
-    found = _server().post(f"appeals/{appeal}/grant", "id", text=text)
+    found = the_server().post(f"appeals/{appeal}/grant", "id", text=text)
     told(found, as_json, f"Appeal {appeal} is granted; submission {found['submission']} is judged again.")
 
 
 def deny(appeal: AppealNumber, text: Said, as_json: AsJson = False) -> None:
     """Deny an appeal, with the reason."""
-    told(_server().post(f"appeals/{appeal}/deny", "id", text=text), as_json, f"Appeal {appeal} is denied.")
+    told(the_server().post(f"appeals/{appeal}/deny", "id", text=text), as_json, f"Appeal {appeal} is denied.")
 
 
 def _packed(problem: str) -> tuple[str, bytes]:
@@ -199,11 +198,3 @@ def _appeal_lines(one: Mapping[str, Any]) -> Iterator[str]:
 def _who(named: Mapping[str, Any]) -> str:
     who = f"agent {named['agent']} of {named['person']}" if named["agent"] else named.get("team") or named["person"]
     return one_line(who, 60)
-
-
-def _path(contest: str) -> str:
-    return f"contests/{quote(contest, safe='')}"
-
-
-def _server() -> Server:
-    return Server(Settings.from_env())

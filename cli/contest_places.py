@@ -1,15 +1,13 @@
 """Places in a contest: the commands `register`, `withdraw`, `quota` and `invite` below `derby contest`."""
 
 from typing import Annotated, Any
-from urllib.parse import quote as quoted
 
 import typer
 
 from kernelderby.cli.options import AsJson
-from kernelderby.cli.output import number, print_json, say, table
-from kernelderby.cli.server import Server
+from kernelderby.cli.output import number, print_json, say, table, told
+from kernelderby.cli.server import contest_path, the_server
 from kernelderby.cli.team import team_number
-from kernelderby.core.settings import Settings
 from kernelderby.core.text import one_line
 
 Contest = Annotated[str, typer.Argument(metavar="NAME", help="The contest's name.", show_default=False)]
@@ -25,29 +23,23 @@ def register(
     as_json: AsJson = False,
 ) -> None:
     """Enter a contest, alone or for a team; again to change your team or contact."""
-    server = Server(Settings.from_env())
+    server = the_server()
     contact = {"name": real_name, "email": email, "country": country}
-    place = server.post(f"{_path(contest)}/registration", "contest", team=team_number(server, team) if team else None,
+    place = server.post(f"{contest_path(contest)}/registration", "contest", team=team_number(server, team) if team else None,
                         invitation=invitation, contact=contact if any(contact.values()) else None)
-    if as_json:
-        print_json(place)
-        return
     who = f"for the team {place['team']}" if place["team"] else "alone"
-    print(one_line(f"You are registered in {place['contest']}, {who}. Send with: derby submit FILE --contest {place['contest']}"))
+    told(place, as_json, f"You are registered in {place['contest']}, {who}. Send with: derby submit FILE --contest {place['contest']}")
 
 
 def withdraw(contest: Contest, as_json: AsJson = False) -> None:
     """Leave a contest before its end. What you sent stays."""
-    place = Server(Settings.from_env()).delete(f"{_path(contest)}/registration", "contest")
-    if as_json:
-        print_json(place)
-        return
-    print(one_line(f"You are no longer registered in {place['contest']}. What you sent stays, and no quota comes back."))
+    place = the_server().delete(f"{contest_path(contest)}/registration", "contest")
+    told(place, as_json, f"You are no longer registered in {place['contest']}. What you sent stays, and no quota comes back.")
 
 
 def quota(contest: Contest, as_json: AsJson = False) -> None:
     """Show what you, or your team, may still send in a contest."""
-    left = Server(Settings.from_env()).get(f"{_path(contest)}/quota", "modes")
+    left = the_server().get(f"{contest_path(contest)}/quota", "modes")
     if as_json:
         print_json(left)
         return
@@ -64,11 +56,8 @@ def invite(
     as_json: AsJson = False,
 ) -> None:
     """Make codes that each open a closed contest for one person, once, within 7 days. For organizers."""
-    made = Server(Settings.from_env()).post(f"{_path(contest)}/invitations", "codes", count=count)
-    if as_json:
-        print_json(made)
-        return
-    print("\n".join(made["codes"]))
+    made = the_server().post(f"{contest_path(contest)}/invitations", "codes", count=count)
+    told(made, as_json, *made["codes"])
 
 
 def say_left(left: dict[str, Any] | None, mode: str) -> None:
@@ -78,9 +67,6 @@ def say_left(left: dict[str, Any] | None, mode: str) -> None:
     if parts:
         say(f"Left in the contest, {mode}: {', '.join(parts)}.")
 
-
-def _path(contest: str) -> str:
-    return f"contests/{quoted(contest, safe='')}"
 
 
 def _mode(mode: dict[str, Any]) -> tuple[str, ...]:

@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from kernelderby.cli.board import print_board
 from kernelderby.cli.options import AsJson
-from kernelderby.cli.output import NOT_ACCEPTED, number, print_json, table
-from kernelderby.cli.server import Server
+from kernelderby.cli.output import NOT_ACCEPTED, number, table, told
+from kernelderby.cli.server import Server, contest_path, the_server
 from kernelderby.core import receipt
 from kernelderby.core.errors import RequestError
-from kernelderby.core.settings import Settings
-from kernelderby.core.text import clean_text, one_line
+from kernelderby.core.text import one_line
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The contest's name.", show_default=False)]
 Said = Annotated[str, typer.Argument(metavar="TEXT", help="At most 2000 characters.", show_default=False)]
@@ -23,13 +21,13 @@ _STAGES = {"coming": "starts", "open": "ends", "frozen": "ends", "ended": "ended
 
 def show(contest: Name, as_json: AsJson = False) -> None:
     """Show a contest: its stage, times, rules, boards."""
-    found = _server().get(_path(contest), "stage")
+    found = the_server().get(contest_path(contest), "stage")
     told(found, as_json, *contest_lines(found))
 
 
 def list_(as_json: AsJson = False) -> None:
     """List all contests."""
-    found = _server().get("contests", "contests")
+    found = the_server().get("contests", "contests")
     rows = [(c["name"], c["stage"], _at(c["starts_at"]), _at(c["ends_at"]), str(c["registered"]), one_line(c["title"], 60))
             for c in found["contests"]]
     lines = table(("contest", "stage", "start (UTC)", "end (UTC)", "registered", "title"), rows) if rows else ["There are no contests yet."]
@@ -45,18 +43,18 @@ def board(
 ) -> None:
     """Show a board of a contest: the best entry of each team, person and agent."""
     asked = {key: value for key, value in (("problem", problem), ("device", device)) if value is not None}
-    print_board(_server().get(f"{_path(contest)}/board", "rows", **asked), as_json, as_csv)
+    print_board(the_server().get(f"{contest_path(contest)}/board", "rows", **asked), as_json, as_csv)
 
 
 def ask(contest: Name, text: Said, as_json: AsJson = False) -> None:
     """Ask the organizers. Nobody else reads it until they publish the answer."""
-    made = _server().post(f"{_path(contest)}/notices", "id", text=text, kind="question")
+    made = the_server().post(f"{contest_path(contest)}/notices", "id", text=text, kind="question")
     told(made, as_json, f"Question {made['id']} is with the organizers. Read the answer: derby contest notices {contest}")
 
 
 def announce(contest: Name, text: Said, as_json: AsJson = False) -> None:
     """Tell everybody something."""
-    made = _server().post(f"{_path(contest)}/notices", "id", text=text, kind="announcement")
+    made = the_server().post(f"{contest_path(contest)}/notices", "id", text=text, kind="announcement")
     told(made, as_json, f"Announcement {made['id']} is on the contest's page.")
 
 
@@ -66,13 +64,13 @@ def answer(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question."""
-    made = _server().post(f"{_path(contest)}/notices/{notice}/answer", "id", text=text, public=public)
+    made = the_server().post(f"{contest_path(contest)}/notices/{notice}/answer", "id", text=text, public=public)
     told(made, as_json, f"Question {notice} is answered for {'everybody' if public else made['person']}.")
 
 
 def notices(contest: Name, as_json: AsJson = False) -> None:
     """Read announcements, answers and your own questions; as an organizer every question."""
-    found = _server().get(f"{_path(contest)}/notices", "notices")
+    found = the_server().get(f"{contest_path(contest)}/notices", "notices")
     told(found, as_json, *(line for notice in reversed(found["notices"]) for line in _notice(notice)))
 
 
@@ -85,8 +83,8 @@ def seeds(
     as_json: AsJson = False,
 ) -> None:
     """Show what the seeds of a contest are committed to, and after its reveal what they come from."""
-    server = _server()
-    found = server.get(f"{_path(contest)}/seeds", "commitment")
+    server = the_server()
+    found = server.get(f"{contest_path(contest)}/seeds", "commitment")
     if not verify:
         revealed = f"salt {found['salt']}\nsecret {found['secret']}" if found["secret"] else "Salt and secret are shown after the reveal."
         told(found, as_json, f"commitment {found['commitment']}", revealed)
@@ -118,13 +116,6 @@ def contest_lines(contest: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def told(data: Mapping[str, Any], as_json: bool, *lines: str) -> None:
-    """The answer as one JSON object, or as lines for a person."""
-    if as_json:
-        print_json(data)
-    elif lines:
-        print(clean_text("\n".join(lines), 100_000))
-
 
 def _wrong(server: Server, found: Mapping[str, Any], submissions: list[int]) -> dict[int, str]:
     """What does not hold of each run; empty for one whose seed follows from the contest's secret."""
@@ -148,8 +139,8 @@ def _fault(signed: Mapping[str, Any], found: Mapping[str, Any], secret: bytes) -
 
 
 def _on_boards(server: Server, contest: str) -> Iterator[int]:
-    for place in server.get(_path(contest), "problems")["problems"]:
-        rows = server.get(f"{_path(contest)}/board", "rows", problem=place["problem"], device=place["device"])["rows"]
+    for place in server.get(contest_path(contest), "problems")["problems"]:
+        rows = server.get(f"{contest_path(contest)}/board", "rows", problem=place["problem"], device=place["device"])["rows"]
         yield from (int(row["submission"]) for row in rows)
 
 
@@ -180,11 +171,3 @@ def _limit(quota: Mapping[str, Any]) -> str:
 
 def _at(text: str) -> str:
     return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _path(contest: str) -> str:
-    return f"contests/{quote(contest, safe='')}"
-
-
-def _server() -> Server:
-    return Server(Settings.from_env())

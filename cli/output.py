@@ -45,6 +45,14 @@ def print_json(data: Mapping[str, Any]) -> None:
     print(json.dumps(data, allow_nan=False, ensure_ascii=False))
 
 
+def told(data: Mapping[str, Any], as_json: bool, *lines: str) -> None:
+    """The answer as one JSON object, or as lines for a person."""
+    if as_json:
+        print_json(data)
+    elif lines:
+        print(clean_text("\n".join(lines), 100_000))
+
+
 def say(text: str) -> None:
     """A line of progress, on stderr."""
     print(clean_text(text), file=sys.stderr, flush=True)

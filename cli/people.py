@@ -9,10 +9,9 @@ from urllib.parse import quote
 import typer
 
 from kernelderby.cli.options import AsJson
-from kernelderby.cli.output import print_json, say, table
-from kernelderby.cli.server import Server
+from kernelderby.cli.output import print_json, say, table, told
+from kernelderby.cli.server import the_server
 from kernelderby.core.errors import RequestError
-from kernelderby.core.settings import Settings
 from kernelderby.core.text import one_line
 
 Who = Annotated[str, typer.Argument(metavar="NAME|ID", help="Their name or number.", show_default=False)]
@@ -29,7 +28,7 @@ def build() -> typer.Typer:
 
 def list_(as_json: AsJson = False) -> None:
     """List everyone. For organizers."""
-    server, found, after = _server(), list[dict[str, Any]](), 0
+    server, found, after = the_server(), list[dict[str, Any]](), 0
     while after is not None:
         page = server.get("people", "people", after=str(after), limit=str(_PAGE))
         found, after = found + page["people"], page["next"]
@@ -43,7 +42,7 @@ def list_(as_json: AsJson = False) -> None:
 def show(person: Annotated[str | None, typer.Argument(metavar="[NAME|ID]", help="For organizers; else you yourself.",
                                                       show_default=False)] = None, as_json: AsJson = False) -> None:
     """Show yourself and what logs you in; or, for organizers, someone else."""
-    server = _server()
+    server = the_server()
     if person is None:
         me = server.get("people/me", "name")
         logins = [f"{i['provider']} {i['name']} ({i['id']})" for i in server.get("people/me/identities", "identities")["identities"]]
@@ -52,33 +51,33 @@ def show(person: Annotated[str | None, typer.Argument(metavar="[NAME|ID]", help=
         found = server.get(_path(person), "name")
         logins, state = found["logins"], f" State: {_state(found)}."
     linked = f" Linked: {', '.join(logins)}." if logins else " No account elsewhere is linked."
-    _tell(found, as_json, f"{found['name']} (number {found['id']}) is {found['role']}.{linked}{state}")
+    told(found, as_json, f"{found['name']} (number {found['id']}) is {found['role']}.{linked}{state}")
 
 
 def role(person: Who, role: Annotated[str, typer.Argument(metavar="ROLE", help="contestant, organizer, admin.", show_default=False)],
          as_json: AsJson = False) -> None:
     """Give someone a role. For admins."""
-    found = _server().post(_path(person, "role"), "name", role=role)
-    _tell(found, as_json, f"{found['name']} is {found['role']} now.")
+    found = the_server().post(_path(person, "role"), "name", role=role)
+    told(found, as_json, f"{found['name']} is {found['role']} now.")
 
 
 def ban(person: Who, reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The person reads it.")],
         as_json: AsJson = False) -> None:
     """Shut someone out; their queued work is cancelled, their entries compete no more. For organizers."""
-    found = _server().post(_path(person, "ban"), "name", reason=reason)
-    _tell(found, as_json, f"{found['name']} is banned: {found['ban_reason']}")
+    found = the_server().post(_path(person, "ban"), "name", reason=reason)
+    told(found, as_json, f"{found['name']} is banned: {found['ban_reason']}")
 
 
 def unban(person: Who, as_json: AsJson = False) -> None:
     """Let someone in again; their entries compete again. For organizers."""
-    found = _server().post(_path(person, "unban"), "name")
-    _tell(found, as_json, f"{found['name']} may log in and send again.")
+    found = the_server().post(_path(person, "unban"), "name")
+    told(found, as_json, f"{found['name']} may log in and send again.")
 
 
 def link(as_json: AsJson = False) -> None:
     """Make a code by which another door, such as the Discord bot, links an account there to you."""
-    made = _server().post("people/me/link-codes", "code")
-    _tell(made, as_json, f"Give this code to the other door within 15 minutes; it works once:  {made['code']}")
+    made = the_server().post("people/me/link-codes", "code")
+    told(made, as_json, f"Give this code to the other door within 15 minutes; it works once: {made['code']}")
 
 
 def sessions(
@@ -87,22 +86,22 @@ def sessions(
     as_json: AsJson = False,
 ) -> None:
     """List the browsers that are logged in as you, or log them out."""
-    server = _server()
+    server = the_server()
     if end is not None and end_all:
         raise RequestError("--end names one browser, --end-all ends all. Give one of them.")
     if end is not None:
         ended = server.delete(f"people/me/sessions/{end}", "id")
-        _tell(ended, as_json, f"The login {ended['id']} has ended.")
+        told(ended, as_json, f"The login {ended['id']} has ended.")
     elif end_all:
         ended = server.delete("people/me/sessions", "ended")
-        _tell(ended, as_json, f"Logins ended: {ended['ended']}.")
+        told(ended, as_json, f"Logins ended: {ended['ended']}.")
     else:
         _print_sessions(server.get("people/me/sessions", "sessions"), as_json)
 
 
 def export(file: Annotated[Path | None, typer.Argument(help="Where to write it; else stdout.", show_default=False)] = None) -> None:
     """Write everything that is yours as one JSON object, with the sources of your entries."""
-    text = _server().text("people/me/export")
+    text = the_server().text("people/me/export")
     if file is None:
         sys.stdout.write(text)
         return
@@ -117,8 +116,8 @@ def export(file: Annotated[Path | None, typer.Argument(help="Where to write it; 
 def delete(confirm: Annotated[str, typer.Option("--confirm", metavar="NAME", help="Your name, so that this is no accident.")],
            as_json: AsJson = False) -> None:
     """Delete your account for good. Entries stay without a name, sources that only you sent are deleted."""
-    left = _server().delete("people/me", "deleted", confirm=confirm)
-    _tell(left, as_json, f"The account {confirm} is deleted. Its entries stay, as those of number {left['deleted']}.")
+    left = the_server().delete("people/me", "deleted", confirm=confirm)
+    told(left, as_json, f"The account {confirm} is deleted. Its entries stay, as those of number {left['deleted']}.")
 
 
 def _print_sessions(listed: dict[str, Any], as_json: bool) -> None:
@@ -137,14 +136,3 @@ def _state(person: dict[str, Any]) -> str:
 
 def _path(person: str, *more: str) -> str:
     return "/".join(("people", quote(person, safe=""), *more))
-
-
-def _server() -> Server:
-    return Server(Settings.from_env())
-
-
-def _tell(data: dict[str, Any], as_json: bool, sentence: str) -> None:
-    if as_json:
-        print_json(data)
-    else:
-        print(one_line(sentence, 2000))

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -122,6 +123,16 @@ class Server:
             said = said or "The server wants to know who you are."
             raise RequestError(f"{said} (Here: set DERBY_TOKEN, or run `derby login`.)")
         raise RequestError(said or f"{self.url} answers HTTP {response.status_code}; is it a Kernel Derby server? Check DERBY_URL.")
+
+
+def the_server() -> Server:
+    """The one that the settings name. Raises SetupError."""
+    return Server(Settings.from_env())
+
+
+def contest_path(contest: str) -> str:
+    """Where a contest's routes begin."""
+    return f"contests/{quote(contest, safe='')}"
 
 
 def _json(response: httpx.Response) -> Any:

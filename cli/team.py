@@ -1,14 +1,13 @@
 """`derby team`: people who compete together, over HTTP."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kernelderby.cli.options import AsJson, is_number
-from kernelderby.cli.output import print_json, table
-from kernelderby.cli.server import Server
+from kernelderby.cli.output import print_json, table, told
+from kernelderby.cli.server import Server, the_server
 from kernelderby.core.errors import NotFound, RequestError
-from kernelderby.core.settings import Settings
 from kernelderby.core.text import one_line
 
 Team = Annotated[str | None, typer.Argument(metavar="[TEAM]", help="Its name or number; may be left out by who is in one team.",
@@ -27,13 +26,13 @@ def build() -> typer.Typer:
 def create(name: Annotated[str, typer.Argument(metavar="NAME", help="What boards will call it.", show_default=False)],
            as_json: AsJson = False) -> None:
     """Make a team; you own it and are its first member."""
-    team = _server().post("teams", "id", name=name)
-    _tell(team, as_json, f"The team {team['name']} has number {team['id']}. Invite people: derby team invite {team['id']}")
+    team = the_server().post("teams", "id", name=name)
+    told(team, as_json, f"The team {team['name']} has number {team['id']}. Invite people: derby team invite {team['id']}")
 
 
 def list_(as_json: AsJson = False) -> None:
     """List the teams you are in."""
-    listed = _server().get("teams", "teams")
+    listed = the_server().get("teams", "teams")
     if as_json:
         print_json(listed)
         return
@@ -43,14 +42,14 @@ def list_(as_json: AsJson = False) -> None:
 
 def show(team: Team = None, as_json: AsJson = False) -> None:
     """Show a team and who is in it."""
-    server = _server()
+    server = the_server()
     found = server.get(f"teams/{team_number(server, team)}", "id")
-    _tell(found, as_json, f"{found['name']} (number {found['id']}), owned by {found['owner']}: {', '.join(found['members'])}.")
+    told(found, as_json, f"{found['name']} (number {found['id']}), owned by {found['owner']}: {', '.join(found['members'])}.")
 
 
 def invite(team: Team = None, as_json: AsJson = False) -> None:
     """Make a code by which one person joins, once, within 7 days. For the owner."""
-    server = _server()
+    server = the_server()
     made = server.post(f"teams/{team_number(server, team)}/invitations", "code")
     if as_json:
         print_json(made)
@@ -60,16 +59,16 @@ def invite(team: Team = None, as_json: AsJson = False) -> None:
 
 def join(code: Code, as_json: AsJson = False) -> None:
     """Join a team by the code its owner gave you."""
-    team = _server().post("teams/join", "id", code=code)
-    _tell(team, as_json, f"You are in the team {team['name']} (number {team['id']}).")
+    team = the_server().post("teams/join", "id", code=code)
+    told(team, as_json, f"You are in the team {team['name']} (number {team['id']}).")
 
 
 def leave(team: Team = None, as_json: AsJson = False) -> None:
     """Leave a team, and the contests you entered for it. What you sent stays the team's."""
-    server = _server()
+    server = the_server()
     left = server.post(f"teams/{team_number(server, team)}/leave", "id")
     owner = f"It belongs to {left['owner']} now." if left["owner"] else "Nobody is left in it, so it is closed."
-    _tell(left, as_json, f"You left the team {left['name']}. {owner}")
+    told(left, as_json, f"You left the team {left['name']}. {owner}")
 
 
 def merge(
@@ -79,14 +78,14 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Merge two teams: one owner makes a code, the other redeems it with --code, and theirs becomes part of the first one's."""
-    server = _server()
+    server = the_server()
     number = team_number(server, team)
     if code is None:
         made = server.post(f"teams/{number}/merge-code", "code")
-        _tell(made, as_json, f"Give this to the other team's owner, within 7 days:  derby team merge TEAM --code {made['code']}")
+        told(made, as_json, f"Give this to the other team's owner, within 7 days: derby team merge TEAM --code {made['code']}")
         return
     merged = server.post(f"teams/{number}/merge", "id", code=code)
-    _tell(merged, as_json, f"Your team is part of {merged['name']} (number {merged['id']}) now: {', '.join(merged['members'])}.")
+    told(merged, as_json, f"Your team is part of {merged['name']} (number {merged['id']}) now: {', '.join(merged['members'])}.")
 
 
 def team_number(server: Server, team: str | None) -> int:
@@ -101,14 +100,3 @@ def team_number(server: Server, team: str | None) -> int:
         raise NotFound(f"You are in no team {one_line(team, 80)!r}. `derby team list` shows yours.")
     raise RequestError("You are in no team. `derby team create NAME` makes one." if not own else
                        f"Which team? You are in {', '.join(one_line(t['name'], 80) for t in own)}.")
-
-
-def _server() -> Server:
-    return Server(Settings.from_env())
-
-
-def _tell(data: dict[str, Any], as_json: bool, sentence: str) -> None:
-    if as_json:
-        print_json(data)
-    else:
-        print(one_line(sentence, 2000))

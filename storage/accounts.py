@@ -55,18 +55,19 @@ def set_role(session: Session, by: PersonInfo, name_or_id: str, role: str) -> Ac
     """Give a person a role, by an admin, never to themself: so one admin always stays. Raises NotFound, NotAllowed, RequestError."""
     if by.role != "admin" or not by.is_organizer:
         raise NotAllowed("Only an admin gives roles. `derby admin role`, where the database is, makes the first one.")
-    row = _person(session, name_or_id)
-    if row.id == by.id:
+    if _found(session, name_or_id).id == by.id:
         raise NotAllowed("Another admin has to change your role, so that one always stays.")
-    _give_role(row, role)
-    session.flush()
-    return _infos(session, [row])[0]
+    return set_role_here(session, name_or_id, role)
 
 
 def set_role_here(session: Session, name_or_id: str, role: str) -> AccountInfo:
     """Give a person a role, by whoever holds the database. Raises NotFound, RequestError."""
     row = _person(session, name_or_id)
-    _give_role(row, role)
+    if role not in ROLES:
+        raise RequestError(f"The role {role[:40]!r} is none of {', '.join(ROLES)}.")
+    if row.deleted_at is not None:
+        raise RequestError("This account was deleted by its person and does nothing any more.")
+    row.role = role
     session.flush()
     return _infos(session, [row])[0]
 
@@ -170,14 +171,6 @@ def _found(session: Session, name_or_id: str) -> Person:
     if row is None:
         raise NotFound(f"There is no person {named!r}. `derby people list` shows who is there.")
     return row
-
-
-def _give_role(row: Person, role: str) -> None:
-    if role not in ROLES:
-        raise RequestError(f"The role {role[:40]!r} is none of {', '.join(ROLES)}.")
-    if row.deleted_at is not None:
-        raise RequestError("This account was deleted by its person and does nothing any more.")
-    row.role = role
 
 
 def _judged(session: Session, by: PersonInfo, name_or_id: str) -> Person:

@@ -8,13 +8,11 @@ from sqlalchemy.orm import Session
 
 from kernelderby.core.contest import Stage
 from kernelderby.core.errors import NotAllowed, NotFound, RequestError
-from kernelderby.core.text import clean_text
 from kernelderby.core.verdict import Mode, Outcome, State
 from kernelderby.storage import contests, submissions
 from kernelderby.storage.contest_models import Appeal, Contest
 from kernelderby.storage.models import Person, Submission
-
-LONGEST = 2000       # characters of an appeal and of its answer
+from kernelderby.storage.notices import tidied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +41,7 @@ def appeal(session: Session, submission_id: int, person: int, said: str, now: da
     if entry.person != person:
         raise NotAllowed("Only whoever sent a submission may appeal for it.")
     _check_appealable(session, entry, now)
-    row = Appeal(submission=entry.id, person=person, text=_text(said), at=now)
+    row = Appeal(submission=entry.id, person=person, text=tidied(said), at=now)
     session.add(row)
     session.flush()
     return view(session, row.id)
@@ -56,7 +54,7 @@ def answer(session: Session, appeal_id: int, said: str, granted: bool, now: date
         raise NotFound(f"There is no appeal {appeal_id}.")
     if row.answered_at is not None:
         raise RequestError(f"Appeal {appeal_id} was {'granted' if row.granted else 'denied'} on {row.answered_at:%Y-%m-%d at %H:%M} UTC.")
-    row.answer, row.granted, row.answered_at = _text(said), granted, now
+    row.answer, row.granted, row.answered_at = tidied(said), granted, now
     session.flush()
     return view(session, appeal_id)
 
@@ -106,13 +104,6 @@ def _check_appealable(session: Session, entry: Submission, now: datetime) -> Non
     judged_since = entry.finished_at is not None and entry.finished_at > last.answered_at
     if not judged_since:
         raise RequestError(f"Your appeal {last.id} for submission {entry.id} was answered: {last.answer}")
-
-
-def _text(said: str) -> str:
-    text = clean_text(said.strip(), LONGEST)
-    if not text:
-        raise RequestError("There is nothing in the text. Say something.")
-    return text
 
 
 def open_count(session: Session, contest_id: int) -> int:

@@ -221,6 +221,11 @@ def open_practice(session: Session, contest_id: int, now: datetime) -> list[str]
     return names
 
 
+def hold(session: Session, contest_id: int) -> None:
+    """Let nobody send into it, change its gates or start a final heat until the transaction ends."""
+    session.execute(select(Contest.id).where(Contest.id == contest_id).with_for_update(key_share=True))
+
+
 def _check_place(session: Session, version_id: int, device: str) -> int:
     """The number of the version's problem."""
     version = session.get(ProblemVersion, version_id)

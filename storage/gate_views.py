@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelderby.core.verdict import Outcome, State
 from kernelderby.storage import boards, people, problems, replays
-from kernelderby.storage.base import COMPETES
 from kernelderby.storage.contest_models import GateChange
 from kernelderby.storage.models import Attempt, Person, ProblemRow, ProblemVersion, Submission, Token
 
@@ -126,11 +125,8 @@ def _ranks(session: Session, problem: str, device: str, contest: int, without: f
 
 def _twins(session: Session, row: GateChange, entries: Iterable[int | None]) -> frozenset[int]:
     """These entries, and whatever else of the same person has the same source."""
-    one = select(Submission.person, Submission.entry_sha, Submission.device).where(Submission.id.in_(list(entries))).distinct().subquery()
-    return frozenset(session.scalars(
-        select(Submission.id).join(one, (Submission.person == one.c.person) & (Submission.entry_sha == one.c.entry_sha)
-                                   & (Submission.device == one.c.device))
-        .where(text(COMPETES), Submission.contest == row.contest, Submission.version.in_(problems.gate_sets(row.version)))))
+    return frozenset(session.scalars(replays.twins(Submission.id.in_(list(entries))).where(
+        Submission.contest == row.contest, Submission.version.in_(problems.gate_sets(row.version)))))
 
 
 def _names(session: Session, entries: Iterable[int | None]) -> dict[int, tuple[Submission, str, str | None]]:

@@ -17,7 +17,7 @@ from kernelderby.core.text import one_line
 from kernelderby.core.verdict import Mode, State
 from kernelderby.storage import boards, claims, contests, problems, replays, submissions
 from kernelderby.storage.base import COMPETES
-from kernelderby.storage.contest_models import Contest, ContestProblem, GateChange
+from kernelderby.storage.contest_models import ContestProblem, GateChange
 from kernelderby.storage.contests import ContestInfo, ContestProblemInfo
 from kernelderby.storage.gate_views import ChangeView, view_of
 from kernelderby.storage.models import Submission
@@ -51,7 +51,7 @@ def places_of(session: Session, contest: ContestInfo, problem: str) -> list[Cont
 
 def propose(session: Session, contest: ContestInfo, new: NewChange, now: datetime) -> ChangeView:
     """Try other gates: the best entries are queued again as organizers' runs. Raises NotFound, RequestError."""
-    _lock_contest(session, contest.id)
+    contests.hold(session, contest.id)
     places = [p for p in places_of(session, contest, new.problem.name) if p.version == new.problem.version]
     if not places:
         raise RequestError("This is another version than the contest's. A change of gates keeps reference, inputs and cases as they are.")
@@ -132,11 +132,7 @@ def open_change(session: Session, contest_id: int, version_id: int) -> int | Non
 def _judge_again(session: Session, row: GateChange, best: list[int]) -> None:
     """The best entries and those of the preview, with all runs of theirs."""
     tried = select(Submission.replays).where(Submission.gate_change == row.id)
-    chosen = select(Submission.person, Submission.entry_sha, Submission.device).where(
-        or_(Submission.id.in_(best), Submission.id.in_(tried))).distinct().subquery()
-    same = select(Submission.id).join(chosen, (Submission.person == chosen.c.person) & (Submission.entry_sha == chosen.c.entry_sha)
-                                      & (Submission.device == chosen.c.device)).where(text(COMPETES))
-    rows = _locked(session, row, Submission.id.in_(same))
+    rows = _locked(session, row, Submission.id.in_(replays.twins(or_(Submission.id.in_(best), Submission.id.in_(tried)))))
     for device in sorted({entry.device for entry in rows}):
         submissions.rejudge_all(session, [entry for entry in rows if entry.device == device and entry.competes], _reason(row))
 
@@ -197,12 +193,8 @@ def _check_none_open(session: Session, contest: ContestInfo, place: ContestProbl
 def _contest_of(session: Session, change_id: int, now: datetime) -> ContestInfo:
     """The change's contest, locked: nobody sends into it until the transaction ends."""
     contest_id = _row(session, change_id).contest
-    _lock_contest(session, contest_id)
+    contests.hold(session, contest_id)
     return contests.by_id(session, contest_id, now)
-
-
-def _lock_contest(session: Session, contest_id: int) -> None:
-    session.execute(select(Contest.id).where(Contest.id == contest_id).with_for_update(key_share=True))
 
 
 def _row(session: Session, change_id: int) -> GateChange:

@@ -13,7 +13,7 @@ from kernelderby.core.contest import Stage
 from kernelderby.core.errors import RequestError
 from kernelderby.core.scoring import Estimate, estimate, rank_intervals
 from kernelderby.core.verdict import Outcome, State
-from kernelderby.storage import boards, gates, people, problems, replays
+from kernelderby.storage import boards, contests, gates, people, problems, replays
 from kernelderby.storage.boards import BoardRow
 from kernelderby.storage.contest_models import Contest, Heat, Team
 from kernelderby.storage.contests import ContestInfo, ContestProblemInfo
@@ -96,7 +96,7 @@ def finalists(session: Session, contest: ContestInfo, place: ContestProblemInfo)
 
 
 def _check_ready(session: Session, contest: ContestInfo, place: ContestProblemInfo) -> None:
-    session.execute(select(Contest.id).where(Contest.id == contest.id).with_for_update(key_share=True))     # one start at a time
+    contests.hold(session, contest.id)
     if contest.stage is not Stage.ENDED:
         raise RequestError(f"The contest is {contest.stage}; final heats are played between its end and the reveal.")
     waiting = session.scalar(select(func.count()).where(

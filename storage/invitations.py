@@ -1,6 +1,5 @@
 """Codes that open a team, a merge or a closed contest, once, within 7 days. Shown once and kept as SHA-256."""
 
-import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from kernelderby.core.errors import RequestError
 from kernelderby.storage.contest_models import Invitation
+from kernelderby.storage.people import hashed
 
 LIFE = timedelta(days=7)
 
@@ -50,7 +50,7 @@ def new(session: Session, kind: Kind, target: int, made_by: int, now: datetime) 
     if waiting >= MOST_WAITING[kind]:
         raise RequestError(f"{waiting} codes wait to be used already. Give those out, or wait until they expire.")
     text = f"{kind}_{secrets.token_urlsafe(24)}"
-    session.add(Invitation(team=None if for_contest else target, contest=target if for_contest else None, hash=_hash(text),
+    session.add(Invitation(team=None if for_contest else target, contest=target if for_contest else None, hash=hashed(text),
                            made_by=made_by, created_at=now, expires_at=now + LIFE))
     session.flush()
     return Code(text=text, expires_at=now + LIFE)
@@ -62,7 +62,7 @@ def redeem(session: Session, kind: Kind, code: str, person_id: int, now: datetim
     other = next((k for k in Kind if k is not kind and text.startswith(f"{k}_")), None)
     if other is not None:
         raise RequestError(f"This code is not for this: it is one for {_USE[other]}")
-    alive: ColumnElement[bool] = (Invitation.hash == _hash(text)) & Invitation.used_at.is_(None) & (Invitation.expires_at > now)
+    alive: ColumnElement[bool] = (Invitation.hash == hashed(text)) & Invitation.used_at.is_(None) & (Invitation.expires_at > now)
     found = session.execute(
         update(Invitation).where(alive).values(used_at=now, used_by=person_id)
         .returning(Invitation.team, Invitation.contest, Invitation.made_by).execution_options(synchronize_session=False)
@@ -78,7 +78,3 @@ _USE = {
     Kind.MERGE: "merging two teams. Their owner uses it with `derby team merge TEAM --code CODE`.",
     Kind.CONTEST: "a closed contest. Use it with `derby contest register NAME --invitation CODE`.",
 }
-
-
-def _hash(code: str) -> str:
-    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

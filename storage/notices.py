@@ -11,7 +11,7 @@ from kernelderby.core.text import clean_text
 from kernelderby.storage.contest_models import Notice
 from kernelderby.storage.models import Person
 
-LONGEST = 2000        # characters of a notice and of an answer
+LONGEST = 2000        # characters of a notice, an appeal, and an answer to either
 MOST_OPEN = 10        # questions of a person that wait for an answer in a contest
 ANNOUNCEMENT, QUESTION = "announcement", "question"
 
@@ -33,7 +33,7 @@ class NoticeInfo:
 
 def announce(session: Session, contest: int, person: int, text: str, now: datetime) -> NoticeInfo:
     """Tell everybody. Raises RequestError for an empty text."""
-    return _add(session, Notice(contest=contest, person=person, kind=ANNOUNCEMENT, text=_said(text), at=now, public=True))
+    return _add(session, Notice(contest=contest, person=person, kind=ANNOUNCEMENT, text=tidied(text), at=now, public=True))
 
 
 def ask(session: Session, contest: int, person: int, text: str, now: datetime) -> NoticeInfo:
@@ -42,7 +42,7 @@ def ask(session: Session, contest: int, person: int, text: str, now: datetime) -
         Notice.contest == contest, Notice.person == person, Notice.kind == QUESTION, Notice.answered_at.is_(None))) or 0
     if waiting >= MOST_OPEN:
         raise QuotaSpent(f"{waiting} of your questions wait for an answer; {MOST_OPEN} may. Ask again when some are answered.")
-    return _add(session, Notice(contest=contest, person=person, kind=QUESTION, text=_said(text), at=now, public=False))
+    return _add(session, Notice(contest=contest, person=person, kind=QUESTION, text=tidied(text), at=now, public=False))
 
 
 def answer(session: Session, contest: int, notice_id: int, text: str, now: datetime) -> NoticeInfo:
@@ -52,7 +52,7 @@ def answer(session: Session, contest: int, notice_id: int, text: str, now: datet
         raise NotFound(f"This contest has no notice {notice_id}.")
     if row.kind != QUESTION:
         raise RequestError(f"Notice {notice_id} is an announcement. Only questions are answered; announce something new instead.")
-    row.answer, row.answered_at = _said(text), now
+    row.answer, row.answered_at = tidied(text), now
     session.flush()
     return view(session, contest, notice_id)
 
@@ -86,17 +86,18 @@ def all_of(session: Session, contest: int, limit: int = 200) -> list[NoticeInfo]
     return [_info(*found) for found in session.execute(_rows().where(Notice.contest == contest).limit(limit))]
 
 
-def _add(session: Session, row: Notice) -> NoticeInfo:
-    session.add(row)
-    session.flush()
-    return view(session, row.contest, row.id)
-
-
-def _said(text: str) -> str:
+def tidied(text: str) -> str:
+    """What someone says, at most LONGEST characters. Raises RequestError for nothing."""
     said = clean_text(text.strip(), LONGEST)
     if not said:
         raise RequestError("There is nothing in the text. Say something.")
     return said
+
+
+def _add(session: Session, row: Notice) -> NoticeInfo:
+    session.add(row)
+    session.flush()
+    return view(session, row.contest, row.id)
 
 
 def _rows() -> Select[Notice, str]:

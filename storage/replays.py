@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Select, select, text
 from sqlalchemy.orm import Session
 
 from kernelderby.core.verdict import Mode, Outcome, State
 from kernelderby.storage import claims
+from kernelderby.storage.base import COMPETES
 from kernelderby.storage.models import Attempt, Submission
 
 DOOR = "replay"
@@ -35,6 +36,13 @@ def played(session: Session, which: ColumnElement[bool]) -> Sequence[Played]:
     found = session.execute(select(Submission, Attempt).outerjoin(Attempt, present)
                             .where(which, Submission.replays.is_not(None)).order_by(Submission.id))
     return [(row, attempt) for row, attempt in found]
+
+
+def twins(these: ColumnElement[bool]) -> Select[int]:
+    """These entries, and whatever else of the same person competes on the same class with the same source; submissions.id."""
+    one = select(Submission.person, Submission.entry_sha, Submission.device).where(these).distinct().subquery()
+    return select(Submission.id).join(one, (Submission.person == one.c.person) & (Submission.entry_sha == one.c.entry_sha)
+                                      & (Submission.device == one.c.device)).where(text(COMPETES))
 
 
 def says_something(row: Submission) -> bool:

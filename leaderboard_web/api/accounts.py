@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -183,7 +184,7 @@ def _source(door: Door, sha: str) -> str | None:
 
 
 def _login(known: LoginInfo) -> LoginOut:
-    return LoginOut(id=known.id, created_at=known.created_at, expires_at=known.expires_at, token=known.token, is_this=known.is_this)
+    return LoginOut(**asdict(known))
 
 
 def _identity(known: IdentityInfo) -> IdentityOut:

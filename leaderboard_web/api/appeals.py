@@ -11,7 +11,8 @@ from kernelderby.leaderboard_web.api.wire import BIG, SubmissionId
 from kernelderby.leaderboard_web.door import Organizer, Reader, Submitter, TheDoor, submission_for
 from kernelderby.leaderboard_web.problem_json import responses
 from kernelderby.storage import appeals, audit, contests
-from kernelderby.storage.appeals import LONGEST, AppealInfo
+from kernelderby.storage.appeals import AppealInfo
+from kernelderby.storage.notices import LONGEST
 
 router = APIRouter(tags=["contests"])
 AppealId = Annotated[int, Path(ge=1, le=BIG, description="The appeal's number.", examples=[2])]
